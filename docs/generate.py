@@ -12,6 +12,7 @@ from millstream.core.metrics.descriptions import TABLE, Described
 from millstream.core.metrics.model import Scope
 from millstream.core.metrics.reporting.prometheus import prometheus_name
 from millstream.core.settings.options import OPTIONS, Option, OptionType
+from millstream.core.settings.variables import VARIABLES
 
 PAGE = Path(__file__).resolve().parent / "configuration.md"
 METRICS = Path(__file__).resolve().parent / "metrics.md"
@@ -113,7 +114,21 @@ def page() -> str:
         if options:
             table = ["| key | value | default | job | what it does |", "|---|---|---|---|---|", *map(row, options)]
             parts.append(f"## {name}\n\n" + "\n".join(table) + "\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, ENVIRONMENT, variables_table()])
+
+
+ENVIRONMENT = """\
+## Environment variables
+
+Those of the user, and those by which commands, programs and services pass on to each other what was chosen for them. A
+variable that is not set by the user is no interface: its value may change with each version.
+"""
+
+
+def variables_table() -> str:
+    """The table of environment variables."""
+    rows = [f"| `{v.name}` | {v.set_by} | {v.read_by} | {v.description} |" for v in VARIABLES.values()]
+    return "\n".join(["| variable | set by | read by | value |", "|---|---|---|---|", *rows]) + "\n"
 
 
 SCOPES = {

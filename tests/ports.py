@@ -20,7 +20,7 @@ atexit.register(_held.close)
 def free_ports() -> dict[str, int]:
     """One free port for each option."""
     chosen = _held.enter_context(held_ports(Configuration(dict.fromkeys(KEYS, 0))))
-    return {key: chosen.integer(key) for key in KEYS}
+    return {key: chosen.value(key) for key in KEYS}
 
 
 def free_port() -> int:

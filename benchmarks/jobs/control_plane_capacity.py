@@ -86,7 +86,7 @@ class TaskManager:
         network_of = network.of(self.process)
         self._dialer = Dialer("jobmanager:6123", TASK_MANAGER_AT_JOB_MANAGER, configuration, network_of)
         loop.create_task(self._dialer.dial_once("job manager", self._connected), context=self.process.context)
-        self._metrics_every = configuration.seconds("metrics.fetcher.update-interval")
+        self._metrics_every = configuration.value("metrics.fetcher.update-interval")
 
     def _connected(self, session: Session[Any, Any]) -> Callable[[Any], None]:
         self._session = session

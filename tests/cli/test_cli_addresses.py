@@ -35,21 +35,21 @@ def is_up(cluster: ClusterDirectory, pid: int) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:18081", "localhost:18081", "http://127.0.0.1:18081/"])
 def test_the_secret_of_a_running_cluster_belongs_to_its_address(cluster: ClusterDirectory, address: str) -> None:
     is_up(cluster, os.getpid())
-    assert client_configuration(None, (), address).string(SECRET_FILE) == str(cluster.secret)
-    assert client_configuration(None, ("rest.port=18081",), None).string(SECRET_FILE) == str(cluster.secret)
+    assert client_configuration(None, (), address).value(SECRET_FILE) == str(cluster.secret)
+    assert client_configuration(None, ("rest.port=18081",), None).value(SECRET_FILE) == str(cluster.secret)
 
 
 def test_another_address_gets_no_secret(cluster: ClusterDirectory) -> None:
     is_up(cluster, os.getpid())
     for address in ("127.0.0.1:18082", "192.0.2.7:18081"):
-        assert client_configuration(None, (), address).string(SECRET_FILE) == ""
+        assert client_configuration(None, (), address).value(SECRET_FILE) == ""
 
 
 @pytest.mark.process
 def test_a_stopped_cluster_has_no_address(cluster: ClusterDirectory) -> None:
     for _ in range(2):  # without any record, as after `cluster stop`, and with that of a process that is gone
         for address, options in (("127.0.0.1:18081", ()), (None, ("rest.port=18081",))):
-            assert client_configuration(None, options, address).string(SECRET_FILE) == ""
+            assert client_configuration(None, options, address).value(SECRET_FILE) == ""
         ended = subprocess.Popen(["true"])
         is_up(cluster, ended.pid)
         ended.wait()

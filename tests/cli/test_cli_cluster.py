@@ -20,13 +20,14 @@ import pytest
 from ports import free_port, free_ports
 from waiting import DEADLINE, wait_until
 
-from millstream.cli.cluster.directory import MARK, ClusterDirectory
+from millstream.cli.cluster.directory import ClusterDirectory
 from millstream.cli.cluster.ports import held_ports
 from millstream.cli.cluster.services import Daemon, chosen, to_start, wait_until_up
 from millstream.cli.cluster.stop import stop_cluster
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import CLUSTER_MEMBER
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
 
 
@@ -51,9 +52,9 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert "2 task managers, 4 slots" in done.stdout
     options = directory.configuration()
     assert RestClient(options).get("/readyz") == {"status": "ready"}, "not only task managers have registered"
-    assert options.integer("rest.port") > 0
-    assert options.integer("taskmanager.numberOfTaskSlots") == 2
-    assert options.string("io.tmp.dirs") == str(directory.root / "tmp")
+    assert options.value("rest.port") > 0
+    assert options.value("taskmanager.numberOfTaskSlots") == 2
+    assert options.value("io.tmp.dirs") == str(directory.root / "tmp")
 
     shown = cli("cluster", "status", "--dir", str(directory.root), "--json")
     assert shown.returncode == 0, shown.stderr
@@ -73,7 +74,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert "unix-socket" in options_of_curl
     assert not re.search(r"(?i)bearer|authorization|[0-9a-f]{64}", options_of_curl)
     assert token not in (secret, cli("cluster", "token", "--dir", str(directory.root), "--role", "read").stdout)
-    listed = cli("list", "-m", f"localhost:{options.integer('rest.port')}")  # which is in no default directory
+    listed = cli("list", "-m", f"localhost:{options.value('rest.port')}")  # which is in no default directory
     assert listed.returncode == 0, listed.stderr
 
     single_services(cli, directory)
@@ -87,7 +88,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     stopped = cli("cluster", "stop", "--dir", str(directory.root))
     assert stopped.returncode == 0, stopped.stderr
     assert not any(record.is_running() for record in members)
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
     assert directory.services() == {}
     assert "no cluster is running" in cli.fails("cluster", "status", "--dir", str(directory.root))
 
@@ -161,7 +162,7 @@ def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     assert "down" in shown.stdout
     assert cli("cluster", "stop", "--dir", str(directory.root)).returncode == 0
     assert not any(record.is_running() for record in services.values())
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
 
 
 @pytest.mark.process
@@ -171,7 +172,7 @@ def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, dire
     (line,) = done.stderr.splitlines()
     assert line.startswith("millstream cluster start: taskmanager-1 ended with exit status 1: ")
     assert "refusing to listen on 0.0.0.0" in line
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
     assert directory.services() == {}
 
 
@@ -207,9 +208,9 @@ def test_a_port_is_chosen_once_and_held_until_its_service_listens(monkeypatch: p
     monkeypatch.setattr(random, "sample", lambda ports, _number: [*elsewhere.values(), *ports])
     with held_ports(Configuration(dict.fromkeys(keys, 0))) as first:
         with held_ports(Configuration(dict.fromkeys(keys, 0))) as second:
-            ports = [configuration.integer(key) for configuration in (first, second) for key in keys]
+            ports = [configuration.value(key) for configuration in (first, second) for key in keys]
         assert len({*ports, *elsewhere.values()}) == 12
-        socket.create_server(("127.0.0.1", first.integer("rest.port"))).close()
+        socket.create_server(("127.0.0.1", first.value("rest.port"))).close()
 
 
 def test_of_a_cluster_that_lacks_its_dispatcher_only_that_is_to_be_started(
@@ -242,7 +243,7 @@ def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
 def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: ClusterDirectory) -> None:
     directory.create()
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
-    marked = {**os.environ, MARK: str(directory.root)}
+    marked = {**os.environ, CLUSTER_MEMBER: str(directory.root)}
     with (
         subprocess.Popen(
             [sys.executable, "-c", program], env=marked, stdout=subprocess.PIPE, start_new_session=True

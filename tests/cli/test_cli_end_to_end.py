@@ -14,9 +14,10 @@ import pytest
 from waiting import DEADLINE, wait_until
 from wheels import write_wheel
 
-from millstream.cli.cluster.directory import MARK, ClusterDirectory
+from millstream.cli.cluster.directory import ClusterDirectory
 from millstream.cli.cluster.stop import stop_cluster
 from millstream.core.logs.log_events import events_of
+from millstream.core.settings.variables import CLUSTER_MEMBER
 from millstream.resourcemanager.process_records import processes_with
 
 pytestmark = pytest.mark.process
@@ -59,7 +60,7 @@ def cluster(cli: Any, tmp_path: Path) -> Iterator[ClusterDirectory]:
         yield directory
     finally:
         stop_cluster(directory, timeout=10)
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
 
 
 def jobs(cli: Any) -> list[dict[str, Any]]:

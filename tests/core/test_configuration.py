@@ -92,23 +92,23 @@ def test_values_have_the_type_of_their_option() -> None:
             "pipeline.name": "  a job ",
         }
     )
-    assert configuration.integer("rest.port") == 8082
-    assert configuration.seconds("heartbeat.timeout") == 3.0
-    assert configuration.integer("taskmanager.memory.segment-size") == 32 * 1024
-    assert configuration.boolean("security.allow-insecure") is True
-    assert configuration.string("logging.level") == "DEBUG"
-    assert configuration.string("pipeline.name") == "a job"
+    assert configuration.value("rest.port") == 8082
+    assert configuration.value("heartbeat.timeout") == 3.0
+    assert configuration.value("taskmanager.memory.segment-size") == 32 * 1024
+    assert configuration.value("security.allow-insecure") is True
+    assert configuration.value("logging.level") == "DEBUG"
+    assert configuration.value("pipeline.name") == "a job"
 
 
 def test_python_values_are_accepted_too() -> None:
     configuration = Configuration({"rest.port": 0, "security.allow-insecure": True})
-    assert configuration.integer("rest.port") == 0
-    assert configuration.boolean("security.allow-insecure") is True
+    assert configuration.value("rest.port") == 0
+    assert configuration.value("security.allow-insecure") is True
 
 
 def test_an_option_that_is_not_set_has_its_default() -> None:
     configuration = Configuration()
-    assert configuration.integer("rest.port") == 8081
+    assert configuration.value("rest.port") == 8081
     assert not configuration.is_set("rest.port")
     assert Configuration({"rest.port": 8081}).is_set("rest.port")
 
@@ -180,9 +180,9 @@ def test_an_option_that_is_a_map_is_text_or_a_mapping(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("python:\n  logging.level.overrides:\n    a.b: debug\n    c: {d: WARN}\n")
     read = Configuration.from_yaml(file)
-    assert read.mapping(LOGGERS) == {"a.b": "DEBUG", "c.d": "WARN"}
+    assert read.value(LOGGERS) == {"a.b": "DEBUG", "c.d": "WARN"}
     assert Configuration(read.to_dict()) == read == Configuration({LOGGERS: "a.b:debug,c.d:WARN"})
-    assert (Configuration().mapping(LOGGERS), Configuration({LOGGERS: ""}).mapping(LOGGERS)) == ({}, {})
+    assert (Configuration().value(LOGGERS), Configuration({LOGGERS: ""}).value(LOGGERS)) == ({}, {})
 
 
 @pytest.mark.parametrize("wrong", ["DEBUG", ":DEBUG", "a:LOUD", "a", "a:DEBUG,b"])
@@ -228,8 +228,8 @@ def test_merging_prefers_the_other_and_changes_neither() -> None:
     second = Configuration({"rest.port": 2})
     merged = first.merged(second)
     assert merged.to_dict() == {"rest.port": "2", "pipeline.name": "a"}
-    assert first.merged({"rest.port": "3"}).integer("rest.port") == 3
-    assert first.integer("rest.port") == 1
+    assert first.merged({"rest.port": "3"}).value("rest.port") == 3
+    assert first.value("rest.port") == 1
     assert second.to_dict() == {"rest.port": "2"}
 
 
@@ -238,7 +238,7 @@ def test_a_configuration_is_decoded_unchanged() -> None:
     copy = Configuration(original.to_dict())
     assert copy == original
     assert hash(copy) == hash(original)
-    assert copy.seconds("heartbeat.timeout") == 90.0
+    assert copy.value("heartbeat.timeout") == 90.0
 
 
 # Files and -D
@@ -262,13 +262,13 @@ def test_nested_and_dotted_keys_mix(tmp_path: Path) -> None:
     io.tmp.dirs:
     """
     configuration = Configuration.load(write(tmp_path, text))
-    assert configuration.integer("rest.port") == 9000
-    assert configuration.integer("taskmanager.numberOfTaskSlots") == 4
-    assert configuration.integer("taskmanager.memory.segment-size") == 65536
-    assert configuration.seconds("heartbeat.interval") == 2.0
-    assert configuration.boolean("security.allow-insecure")
-    assert configuration.string("pipeline.name") == "grüße"
-    assert configuration.string("io.tmp.dirs") == ""
+    assert configuration.value("rest.port") == 9000
+    assert configuration.value("taskmanager.numberOfTaskSlots") == 4
+    assert configuration.value("taskmanager.memory.segment-size") == 65536
+    assert configuration.value("heartbeat.interval") == 2.0
+    assert configuration.value("security.allow-insecure")
+    assert configuration.value("pipeline.name") == "grüße"
+    assert configuration.value("io.tmp.dirs") == ""
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}"])
@@ -310,7 +310,7 @@ def test_the_directory_comes_from_the_environment(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("MILLSTREAM_CONF_DIR", str(tmp_path))
     assert Configuration.load() == Configuration()
     write(tmp_path, "rest.port: 1")
-    assert Configuration.load().integer("rest.port") == 1
+    assert Configuration.load().value("rest.port") == 1
     monkeypatch.setenv("MILLSTREAM_CONF_DIR", str(tmp_path / "missing"))
     with pytest.raises(ConfigurationError, match="missing"):
         Configuration.load()
@@ -322,8 +322,8 @@ def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(tmp_path: 
     write(tmp_path, "rest.port: 1\npipeline.name: a")
     overrides = ["rest.port=2", " rest.port = 3 ", "pipeline.name=a=b c"]
     configuration = Configuration.load(tmp_path, overrides)
-    assert configuration.integer("rest.port") == 3
-    assert configuration.string("pipeline.name") == "a=b c"
+    assert configuration.value("rest.port") == 3
+    assert configuration.value("pipeline.name") == "a=b c"
 
 
 @pytest.mark.parametrize(
@@ -403,4 +403,4 @@ def test_a_job_sets_only_its_own_options() -> None:
 )
 def test_a_job_can_lower_a_limit_but_not_raise_it(ours: int, theirs: int, counts: int) -> None:
     key = "taskmanager.memory.task.heap.size"
-    assert Configuration({key: f"{ours} mb"}).for_job({key: f"{theirs} mb"}).integer(key) == counts * 1024**2
+    assert Configuration({key: f"{ours} mb"}).for_job({key: f"{theirs} mb"}).value(key) == counts * 1024**2

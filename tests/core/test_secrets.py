@@ -12,7 +12,7 @@ import pytest
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.logs.logs import set_up_logging
-from millstream.core.processes.handed_down import SECRET_OPTIONS_VARIABLE, secret_options, take_up
+from millstream.core.processes.handed_down import secret_options, take_up
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import (
     is_secret,
@@ -21,6 +21,7 @@ from millstream.core.settings.secrets import (
     split_options,
     without_secrets,
 )
+from millstream.core.settings.variables import SECRET_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -70,14 +71,14 @@ def test_values_of_any_shape_are_traversed() -> None:
 def test_a_configuration_and_the_log_show_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     configuration = Configuration({"execution.checkpointing.dir": "s3://k:verysecret@b/c", "logging.format": "json"})
     assert "verysecret" not in repr(configuration)
-    assert configuration.string("execution.checkpointing.dir") == "s3://k:verysecret@b/c"
+    assert configuration.value("execution.checkpointing.dir") == "s3://k:verysecret@b/c"
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     try:
         for form in ("json", "text"):
             set_up_logging("test", configuration.merged({"logging.format": form}))
             try:
-                raise ValueError(configuration.string("execution.checkpointing.dir"))
+                raise ValueError(configuration.value("execution.checkpointing.dir"))
             except ValueError:
                 logging.getLogger("millstream").exception("%s", configuration.to_dict())
     finally:
@@ -108,8 +109,8 @@ def test_a_child_gets_options_that_its_own_children_and_others_do_not_see() -> N
     assert first == second == options
     assert "verysecret" not in "".join(own)
     assert "handed to another process" in below
-    with pytest.raises(ConfigurationError, match=SECRET_OPTIONS_VARIABLE):
-        take_up(variables[SECRET_OPTIONS_VARIABLE])
+    with pytest.raises(ConfigurationError, match=SECRET_OPTIONS):
+        take_up(variables[SECRET_OPTIONS])
 
 
 def test_without_secret_options_nothing_is_passed_on() -> None:

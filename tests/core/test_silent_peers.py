@@ -90,7 +90,7 @@ async def test_a_call_to_a_peer_that_is_cut_off_fails() -> None:
 
 async def test_a_call_waits_for_a_peer_that_responds() -> None:
     async with called(over_wire=False) as (service, _, call):
-        done, _pending = await asyncio.wait([call], timeout=1.5 * HASTY.seconds("heartbeat.timeout"))
+        done, _pending = await asyncio.wait([call], timeout=1.5 * HASTY.value("heartbeat.timeout"))
         assert not done
         service.may_respond.set()
         assert (await call).pending_slots == 7

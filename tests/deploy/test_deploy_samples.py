@@ -161,11 +161,11 @@ def test_ports_and_addresses_in_kubernetes_are_those_of_the_configuration(overla
         rpc = "resourcemanager" if role == "standalone-job" else role
         for port in container["ports"] if role in millstream.commands else []:
             key = expected.get(port["name"], f"{rpc}.rpc.port")
-            assert port["containerPort"] == options.integer(key), f"{name}: {port}"
+            assert port["containerPort"] == options.value(key), f"{name}: {port}"
         mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
         if role in millstream.commands:
             assert "/etc/millstream" in mounts, "where the image looks for config.yaml"
-            assert any(options.string("io.tmp.dirs").startswith(f"{mount}/") for mount in mounts)
+            assert any(options.value("io.tmp.dirs").startswith(f"{mount}/") for mount in mounts)
 
 
 def test_the_quorum_is_the_ensemble() -> None:
@@ -236,7 +236,7 @@ def test_the_compose_file_builds_its_image_and_names_what_it_mounts() -> None:
         if service["image"] == "millstream":
             assert (COMPOSE.parent / service["build"]["context"]).resolve() == ROOT
             assert (ROOT / service["build"]["dockerfile"]).exists()
-            assert f":{options.integer('health.port')}/healthz" in service["healthcheck"]["test"][-1]
+            assert f":{options.value('health.port')}/healthz" in service["healthcheck"]["test"][-1]
     for key, value in options.to_dict().items():
         if key.endswith(".address") and not key.startswith(("rest.bind", "health.")):
             assert value in found["services"], key

@@ -23,8 +23,8 @@ from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import Execution, TaskRestore
-from millstream.jobmanager.job_master.job_master import Succeeding
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.job_master.settings import JobMasterSettings, Succeeding
 
 E = TypeVar("E")
 
@@ -60,10 +60,10 @@ class JobDriver:
         self.now = 1_000
         self.ahead = 1_700_000_000_000  # of the wall clock
         strategy = create_restart_strategy(restart or NoRestart(), Random(7))
-        self.master = ScalingJobMaster(
-            graph, slot_timeout, self.instant, strategy, restoring=restoring, succeeding=succeeding,
-            rescaling=rescaling, adaptive=adaptive, bounds=bounds,
-        )  # fmt: skip
+        settings = JobMasterSettings(slot_timeout, rescaling=rescaling or RescaleSettings(), adaptive=adaptive)
+        self.master = JobMaster(
+            graph, settings, self.instant, strategy, restoring=restoring, succeeding=succeeding, bounds=bounds
+        )
         self.latest = succeeding.latest if succeeding is not None else None
         self.asked: list[ev.TakeOver] = []
         self.taken_over = self.started_again = False

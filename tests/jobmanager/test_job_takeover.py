@@ -20,7 +20,7 @@ from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import SlotKey
-from millstream.jobmanager.job_master.job_master import Succeeding
+from millstream.jobmanager.job_master.settings import Succeeding
 
 RUNNING, FINISHED, FAILED = ExecutionState.RUNNING, ExecutionState.FINISHED, ExecutionState.FAILED
 

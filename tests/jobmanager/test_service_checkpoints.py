@@ -17,6 +17,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import checkpoints as cp
+from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
@@ -202,7 +203,7 @@ async def test_deployments_have_whether_a_last_checkpoint_will_be_taken(tmp_path
 async def test_settings_that_are_refused_fail_the_job_with_the_reason(
     tmp_path: Path, key: str, value: str, reason: str, cluster: Cluster
 ) -> None:
-    await cluster.submit(checkpointed(tmp_path, **{key: value}))
+    cluster.dispatcher.send(dp.StartJob(checkpointed(tmp_path, **{key: value})))  # it declares no slots
     details = await cluster.details_in(JobStatus.FAILED)
     assert reason in details.failures[0].exception
 

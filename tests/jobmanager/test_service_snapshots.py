@@ -150,7 +150,7 @@ async def test_a_snapshot_that_cannot_be_taken_is_refused_with_the_reason(tmp_pa
     await cluster.details_in(JobStatus.CANCELED)
     assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
     assert await error("t6", target_directory=str(tmp_path)) == "job job has ended, it is CANCELED"
-    await cluster.submit(pipeline_with_odd_settings())
+    cluster.dispatcher.send(dp.StartJob(pipeline_with_odd_settings()))
     assert (await cluster.details_in(JobStatus.FAILED)).checkpoints == b""
     assert "has ended" in await error("t7", job_id="odd")
     assert "job odd: checkpoints are disabled: option" in await query(cluster, job_id="odd")

@@ -19,7 +19,7 @@ from millstream.jobmanager.adaptive.settings import AdaptiveSettings
 from millstream.jobmanager.failover.settings import FixedDelay, NoRestart, RestartSettings
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import SlotKey
-from millstream.jobmanager.job_master.job_master import Succeeding
+from millstream.jobmanager.job_master.settings import Succeeding
 
 GRAPHS: list[JobGraph] = [
     pipeline(1),

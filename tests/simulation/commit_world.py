@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.core.clock import Instant
+from millstream.core.jobs.barriers import StopMode
 from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
@@ -31,8 +32,9 @@ from millstream.jobmanager.checkpoints.model import (
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.taskmanager.testing import GivenElements, OperatorHarness
+from millstream.taskmanager.worker.checkpointing.task_commits import TaskCommits
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.tasks.task_life import Phase, TaskLife
 
 SUBTASKS = 2
 INTERVAL_MS = 1_000
@@ -114,6 +116,25 @@ class StoreSink(TwoPhaseCommitSink[int]):
                 self._moved(number, "aborted")
 
 
+class CommitCalls:
+    """The thread on which a subtask commits: a round is a step of its own, and so is its result's way to the task."""
+
+    is_stopped = False
+
+    def __init__(self, task: SinkTask) -> None:
+        self._task = task
+
+    def submit(self, call: Callable[[], None]) -> None:
+        self._task.world.later(self._task.world.reach, self._task.attempt, lambda task: self._run(call))
+
+    def _run(self, call: Callable[[], None]) -> None:
+        call()
+        self._task.world.later(self._task.world.reach, self._task.attempt, SinkTask.look)
+
+    def stop(self) -> None:
+        """Its process goes on."""
+
+
 class SinkTask:
     """A source and a sink in one: writes its numbers up to `count`, then waits for a checkpoint that holds the end."""
 
@@ -124,36 +145,49 @@ class SinkTask:
         self.position, elements = (0, []) if state is None else pickle.loads(state)
         sink = StoreSink(world, subtask, attempt)
         options = {"execution.checkpointing.interval": "1 s"}
-        self.operator = OperatorHarness(plan.SinkSpec(sink), options=options).operator
+        self._harness = OperatorHarness(
+            plan.SinkSpec(sink), options=options, serial_calls=lambda name: CommitCalls(self)
+        )
+        self.operator = self._harness.operator
         self.operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, elements))
-        self.ended = False
-        self.last_barrier: int | None = None
+        self._life = TaskLife(awaits_checkpoint=True)
+        self._commits = TaskCommits(self._life, self._not_committed)
+        self._life.move_to(Phase.RUNNING)
         self.operator.open()
 
     def work(self) -> None:
         if self.position < self.world.count:
             self.operator.process(RowBatch([self.position]))
             self.position += 1
-        elif not self.ended:
-            self.ended = True
+        elif self._life.phase is Phase.RUNNING:
             self.operator.finish()
+            self._life.ended()
             self.world.later(self.world.tell, ev.InputsEnded((self.attempt,)))
 
     def barrier(self, checkpoint_id: CheckpointId) -> None:
         self.operator.prepare_snapshot(Barrier(checkpoint_id, 0))
-        if self.ended and self.last_barrier is None:
-            self.last_barrier = checkpoint_id
+        self._life.captured(checkpoint_id, StopMode.NONE)
         state = pickle.dumps((self.position, self.operator.elements(checkpoint_id)[StateKind.SINK_TRANSACTIONS]))
         acknowledged = ev.Acknowledged(checkpoint_id, self.attempt, state, SnapshotMetrics())
         self.world.later(self.world.tell, acknowledged)
 
     def complete(self, checkpoint_id: CheckpointId) -> None:
-        try:
-            self.operator.notify_checkpoint_complete(checkpoint_id)
-        except OperatorError as error:
-            self.world.later(self.world.tell, ev.NotifyFailed(checkpoint_id, self.attempt, str(error)))
-            return
-        if self.last_barrier is not None and self.last_barrier <= checkpoint_id:
+        self._commits.completed(checkpoint_id, [self.operator])
+        self._end_if_committed()
+
+    def look(self) -> None:
+        """A round of commits has ended."""
+        self._harness.deliver()
+        self._commits.look([self.operator])
+        self._end_if_committed()
+
+    def _not_committed(self, checkpoint_id: int, error: Exception) -> None:
+        assert isinstance(error.__cause__, OSError), "the store is away now and then, and nothing else fails"
+        self.world.later(self.world.tell, ev.NotifyFailed(CheckpointId(checkpoint_id), self.attempt, str(error)))
+
+    def _end_if_committed(self) -> None:
+        if self._life.phase is Phase.ENDED and self._life.may_finish and self.operator.is_drained:
+            self._life.move_to(Phase.CLOSED)
             self.operator.close()
             self.world.ended(self)
 
@@ -220,7 +254,7 @@ class CommitWorld:
 
     def _go_on(self) -> None:
         for task in list(self._tasks.values()):
-            self.later(self._reach, task.attempt, SinkTask.work)
+            self.later(self.reach, task.attempt, SinkTask.work)
         self._now += INTERVAL_MS
         self.later(self.tell, ev.Tick())
 
@@ -318,9 +352,9 @@ class CommitWorld:
 
     def _for_tasks(self, attempts: Sequence[AttemptId], call: Callable[[SinkTask], None]) -> None:
         for attempt in attempts:
-            self.later(self._reach, attempt, call)
+            self.later(self.reach, attempt, call)
 
-    def _reach(self, attempt: AttemptId, call: Callable[[SinkTask], None]) -> None:
+    def reach(self, attempt: AttemptId, call: Callable[[SinkTask], None]) -> None:
         for task in [task for task in self._tasks.values() if task.attempt == attempt]:
             call(task)
 

@@ -42,7 +42,7 @@ _ENUMERATORS = "millstream.jobmanager.sources.enumerators"
 
 @functools.cache
 def _is_longer_than_none(interval: str) -> bool:
-    return Configuration({_INTERVAL: interval}).seconds(_INTERVAL) > 0
+    return Configuration({_INTERVAL: interval}).value(_INTERVAL) > 0
 
 
 class SimulatedChild:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,11 +61,26 @@ class LedgerSink(TwoPhaseCommitSink[Transaction]):
                 self._output.abort(transaction)
 
 
+class CommitCalls:
+    """The thread on which a sink commits: a while later, whatever has become of its task."""
+
+    is_stopped = False
+
+    def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
+        self.submit = later
+
+    def stop(self) -> None:
+        """A commit that runs may still have its effect."""
+
+
 def sink_operator(
-    world: World, ledger: Ledger, deployment: TaskDeployment, checkpoints: bool
-) -> CommittingSinkOperator:
+    world: World, ledger: Ledger, deployment: TaskDeployment, checkpoints: bool,
+    later: Callable[[Callable[[], None]], None], post: Callable[[Any], None],
+) -> CommittingSinkOperator:  # fmt: skip
     """As a task would build it, as far as such an operator makes use of that."""
-    services = SimpleNamespace(failed_savepoints=deployment.failed_savepoints, clock=world.clock)
+    services = SimpleNamespace(
+        failed_savepoints=deployment.failed_savepoints, clock=world.clock, serial_calls=lambda name: CommitCalls(later)
+    )
     setup: Any = SimpleNamespace(
         name=deployment.task_name,
         state_entries=dict,
@@ -75,5 +90,6 @@ def sink_operator(
         side_outputs={},
         handover=None,
         services=services,
+        post=post,
     )
     return CommittingSinkOperator(setup, LedgerSink(world, ledger, deployment))

@@ -8,7 +8,8 @@ as `TaskCheckpoints` and the task's steps do. A task takes what has arrived at o
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, assert_never
 
 from inputs import Kind, Row, Token
 from ledger import COUNTING
@@ -39,6 +40,7 @@ from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.connectors.base import PollStatus
 from millstream.taskmanager.testing import GivenElements
 from millstream.taskmanager.worker.checkpointing import alignment as al
+from millstream.taskmanager.worker.checkpointing.task_commits import TaskCommits
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.state.address import Address
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
 _MOST_ROWS = 1
 _PACES = (0.0, 0.3, 0.8)
 _TIMERS = StateDeclaration("timers", StateKind.TIMERS, StateTypes(key=INT, namespace=LONG))
-_COMMIT_ATTEMPTS = 5
 _FAILS_AFTER_CHECKPOINT = 0.1  # of tasks: a restore from the checkpoint that was just completed finds most
 
 
@@ -89,7 +90,12 @@ class SimulatedTask:
         self._read_rate = self._given.splits * self._given.length / _MOST_ROWS / work / deployment.parallelism
         self._counts: dict[int, int] | None = {} if deployment.chain == COUNTING else None
         self._timers = self._new_timers() if self._counts is not None else None
-        self._sink = None if self.outputs else sink_operator(self._world, data_plane.ledger, deployment, checkpoints)
+        self._commits = TaskCommits(self._life, self._commit_failed)
+        self._sink = None
+        if not self.outputs:
+            self._sink = sink_operator(
+                self._world, data_plane.ledger, deployment, checkpoints, self._call_later, self._mail_later
+            )
 
     def _new_reader(self) -> SimulatedReader:
         return SimulatedReader(ReaderContext(self._request_split), self._given)
@@ -191,10 +197,9 @@ class SimulatedTask:
             self._sink.finish()
         self._life.ended()
         self._send_all(EndOfInput())
-        if self._life.may_finish:
-            self.to(ExecutionState.FINISHED)
-        else:
+        if not self._life.may_finish:
             self.worker.say(InputsEnded(self.worker.allocation_id, self.deployment.attempt_id))
+        self._end_if_committed()
 
     # Sources
 
@@ -443,25 +448,46 @@ class SimulatedTask:
         """What it holds is committed. The task is finished when it holds its end."""
         if self.state.is_terminal or self._had_finished:
             return
-        try:
-            if self._sink is not None:
-                self._sink.notify_checkpoint_complete(checkpoint_id)
-        except OperatorError as error:
-            if isinstance(error.__cause__, AssertionError):
-                raise error.__cause__ from None
-            if self._life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
-                self.fail(str(error))
-            else:
-                place = (self.worker.allocation_id, self.deployment.attempt_id)
-                self.worker.say(CommitFailed(*place, checkpoint_id, str(error)))
+        if not self._commits_go_on(lambda operators: self._commits.completed(checkpoint_id, operators)):
             return
-        self._life.committed(checkpoint_id)
         if self._world.mishap(_FAILS_AFTER_CHECKPOINT):
             self.worker.later(self._world.up_to(0.2), self.fail, "ValueError: bad")
         self._end_if_committed()
 
+    def _commits_go_on(self, call: Callable[[list[Any]], object]) -> bool:
+        """Whether the task survived what it was told of its commits."""
+        try:
+            call([self._sink] if self._sink is not None else [])
+        except OperatorError as error:
+            if isinstance(error.__cause__, AssertionError):
+                raise error.__cause__ from None
+            self.fail(str(error))
+            return False
+        return True
+
+    def _commit_failed(self, checkpoint_id: int, error: Exception) -> None:
+        if isinstance(error.__cause__, AssertionError):
+            raise error
+        place = (self.worker.allocation_id, self.deployment.attempt_id)
+        self.worker.say(CommitFailed(*place, checkpoint_id, str(error)))
+
+    def _call_later(self, call: Callable[[], None]) -> None:
+        self.worker.later(self._world.up_to(0.5), call)
+
+    def _mail_later(self, mail: Any) -> None:
+        self.worker.later(self._world.up_to(0.05), self._committed, mail)
+
+    def _committed(self, mail: Any) -> None:
+        """A round of commits has ended."""
+        sink = self._sink
+        if sink is None or self.state.is_terminal:
+            return
+        if self._commits_go_on(lambda operators: sink.on_mail(mail)) and self._commits_go_on(self._commits.look):
+            self._end_if_committed()
+
     def _end_if_committed(self) -> None:
-        if self._life.phase is Phase.ENDED and self._life.may_finish and not self._writing:
+        is_drained = self._sink is None or self._sink.is_drained
+        if self._life.phase is Phase.ENDED and self._life.may_finish and is_drained and not self._writing:
             self.to(ExecutionState.FINISHED)
 
     def aborted(self, checkpoint_id: int) -> None:

@@ -29,7 +29,7 @@ def test_every_value_of_the_option_has_a_backend() -> None:
 
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"state\.backend\.type.*hashmap"):
-        Configuration({"state.backend.type": "shelf"}).string("state.backend.type")
+        Configuration({"state.backend.type": "shelf"}).value("state.backend.type")
 
 
 class Noting(HashMapStateBackend):

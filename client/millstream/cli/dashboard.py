@@ -18,8 +18,7 @@ from millstream.cli.rest import RestClient, RestError
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.services.cluster_secret import cluster_secret, read_private
 from millstream.core.settings.configuration import Configuration
-
-_TOKEN_FILE = "security.rest.auth.token-file"
+from millstream.core.settings.options.services import REST_ADDRESS, REST_AUTH_TOKEN_FILE, REST_PORT, SSL_REST_ENABLED
 
 
 @click.command(cls=Command)
@@ -46,8 +45,8 @@ def dashboard(
 
 def dashboard_url(configuration: Configuration) -> str:
     """The address of the dashboard, without a token."""
-    scheme = "https" if configuration.boolean("security.ssl.rest.enabled") else "http"
-    return f"{scheme}://{configuration.string('rest.address')}:{configuration.integer('rest.port')}/"
+    scheme = "https" if configuration.get(SSL_REST_ENABLED) else "http"
+    return f"{scheme}://{configuration.get(REST_ADDRESS)}:{configuration.get(REST_PORT)}/"
 
 
 def _check_server(configuration: Configuration, opens: bool) -> None:
@@ -63,8 +62,8 @@ def _check_server(configuration: Configuration, opens: bool) -> None:
 
 
 def _token(configuration: Configuration, role: str) -> str:
-    file = configuration.string(_TOKEN_FILE)
+    file = configuration.get(REST_AUTH_TOKEN_FILE)
     if file:
-        return read_private(Path(file), _TOKEN_FILE).strip()
+        return read_private(Path(file), REST_AUTH_TOKEN_FILE).strip()
     secret = cluster_secret(configuration)
     return "" if secret is None else secret.rest_token(role)

@@ -25,6 +25,10 @@ from millstream.core.linux.losses import Loss, losses
 from millstream.core.linux.memory import available_memory, shared_memory
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import CHECKPOINTING_DIR, CHECKPOINTING_SAVEPOINT_DIR
+from millstream.core.settings.options.scheduling import TASKMANAGER_NUMBER_OF_TASK_SLOTS
+from millstream.core.settings.options.services import ENV_LOG_DIR, IO_TMP_DIRS, REST_ADDRESS, REST_PORT
+from millstream.core.settings.variables import KERNELS
 
 _OLDEST = (3, 11)
 _LITTLE_DISK, _NO_DISK = 5 << 30, 200 << 20
@@ -80,7 +84,7 @@ def ports(configuration: Configuration) -> Iterator[Finding]:
 
     own = cluster_serving(configuration, cluster_directory(None))
     for host_key, port_key in LISTENING:
-        host, port = configuration.string(host_key), configuration.integer(port_key)
+        host, port = configuration.get(host_key), configuration.get(port_key)
         where, check = f"{host}:{port}", f"port {port_key}"
         if not port:
             yield Finding(check, "OK", "any free port")
@@ -107,10 +111,10 @@ def _cannot_bind(host: str, port: int) -> str | None:
 
 def folders(configuration: Configuration) -> Iterator[Finding]:
     """Where files are kept: that they can be written, and how much room there is."""
-    checkpoints, savepoints = "execution.checkpointing.dir", "execution.checkpointing.savepoint-dir"
-    named = {key: configuration.string(key) for key in ("io.tmp.dirs", "env.log.dir", checkpoints, savepoints)}
+    checkpoints, savepoints = CHECKPOINTING_DIR, CHECKPOINTING_SAVEPOINT_DIR
+    named: dict[str, str] = {key: configuration.get(key) for key in (IO_TMP_DIRS, ENV_LOG_DIR, checkpoints, savepoints)}
     places = {key: text.removeprefix("file://") for key, text in named.items() if text}
-    places.setdefault("io.tmp.dirs", tempfile.gettempdir())
+    places.setdefault(IO_TMP_DIRS, tempfile.gettempdir())
     places["cluster directory"] = str(cluster_directory(None))
     for key, text in places.items():
         if "://" in text:
@@ -146,9 +150,9 @@ def clock(configuration: Configuration) -> Iterator[Finding]:
         yield Finding("clock", "WARN", f"the wall clock was set by {apart:.1f} s during this check", advice)
     else:
         yield Finding("clock", "OK", time.strftime("it is %Y-%m-%d %H:%M:%S %z, and runs evenly"))
-    if not configuration.is_set("rest.address"):
+    if not configuration.is_set(REST_ADDRESS):
         return
-    host, port = configuration.string("rest.address"), configuration.integer("rest.port")
+    host, port = configuration.get(REST_ADDRESS), configuration.get(REST_PORT)
     skew = _skew(host, port)
     if skew is None:
         yield Finding("clock of the cluster", "WARN", f"{host}:{port} does not respond, and was not compared")
@@ -214,12 +218,12 @@ def java(configuration: Configuration) -> Iterator[Finding]:
 
 def kernels(configuration: Configuration) -> Iterator[Finding]:
     """Whether the native kernels are used."""
-    from millstream.core.kernels.loading import VARIABLE, KernelsError, choose
+    from millstream.core.kernels.loading import KernelsError, choose
 
     try:
-        chosen = choose(os.environ.get(VARIABLE, ""))
+        chosen = choose(os.environ.get(KERNELS, ""))
     except KernelsError as error:
-        yield Finding("kernels", "FAIL", str(error), f"unset {VARIABLE} in the environment of all services")
+        yield Finding("kernels", "FAIL", str(error), f"unset {KERNELS} in the environment of all services")
         return
     if chosen.is_slower:
         advice = "keys in columns are hashed several times slower: " + chosen.advice
@@ -247,7 +251,7 @@ def limits(configuration: Configuration) -> Iterator[Finding]:
         yield Finding("shared memory", "WARN" if little else "OK", f"{amount(free)} are free in {shared}", advice)
     usable, total = available_memory(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = f"{amount(usable)}" + (" by the container's limit" if usable < total else " in this host")
-    slots = configuration.integer("taskmanager.numberOfTaskSlots")
+    slots = configuration.get(TASKMANAGER_NUMBER_OF_TASK_SLOTS)
     needed = _LITTLE_MEMORY + slots * (256 << 20)
     little = usable < needed
     advice = f"four services and {slots} slots take about {amount(needed)}: have fewer slots" if little else ""

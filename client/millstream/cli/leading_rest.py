@@ -7,6 +7,7 @@ import asyncio
 from millstream.core.errors import UnreachableError
 from millstream.core.services.leader_lookup import KnownLeader, Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HA_TYPE
 from millstream.core.store.high_availability import HaType, open_leaders
 
 _PATIENCE = 10.0
@@ -23,7 +24,7 @@ def leading_rest(configuration: Configuration) -> dict[str, str]:
 async def _look(configuration: Configuration) -> KnownLeader:
     leaders = open_leaders(configuration)
     loop = asyncio.get_running_loop()
-    patience = _LOCAL_PATIENCE if configuration.string("high-availability.type") == HaType.FILE else _PATIENCE
+    patience = _LOCAL_PATIENCE if configuration.get(HA_TYPE) == HaType.FILE else _PATIENCE
     deadline = loop.time() + patience
     try:
         while True:

@@ -12,11 +12,11 @@ import click
 from millstream.cli.completion import complete_job
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HA_TYPE, REST_ADDRESS, REST_PORT
+from millstream.core.settings.variables import CLUSTER_DIR, CONF_DIR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CLUSTER_DIR_VARIABLE = "MILLSTREAM_CLUSTER_DIR"
-_HA_TYPE = "high-availability.type"
 
 
 def configuration_options(command: F) -> F:
@@ -56,13 +56,13 @@ def role_option(default: str, where: str = "with") -> Callable[[F], F]:
 
 def dir_option(command: F) -> F:
     """`--dir`, as the parameter `directory`."""
-    help_text = f"The cluster's directory; default ${CLUSTER_DIR_VARIABLE} or ~/.millstream/cluster."
+    help_text = f"The cluster's directory; default ${CLUSTER_DIR} or ~/.millstream/cluster."
     return click.option("--dir", "directory", metavar="DIR", help=help_text)(command)
 
 
 def cluster_directory(directory: str | None) -> Path:
     """The given directory, or the default one, as an absolute path."""
-    chosen = directory or os.environ.get(CLUSTER_DIR_VARIABLE) or str(Path.home() / ".millstream" / "cluster")
+    chosen = directory or os.environ.get(CLUSTER_DIR) or str(Path.home() / ".millstream" / "cluster")
     return Path(os.path.abspath(Path(chosen).expanduser()))
 
 
@@ -75,15 +75,15 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
     """
     configuration = Configuration.load(config_dir, overrides)
     if address is not None:  # what is configured may be about another cluster
-        return _with_security(configuration.merged({**_rest_address(address), _HA_TYPE: "none"}))
-    named = any(configuration.is_set(key) for key in ("rest.address", "rest.port", _HA_TYPE))
-    if config_dir or named or "MILLSTREAM_CONF_DIR" in os.environ:
+        return _with_security(configuration.merged({**_rest_address(address), HA_TYPE: "none"}))
+    named = any(configuration.is_set(key) for key in (REST_ADDRESS, REST_PORT, HA_TYPE))
+    if config_dir or named or CONF_DIR in os.environ:
         configuration = _with_security(configuration)
     else:
         local = _running_cluster()
         configuration = Configuration.load(local, overrides) if local is not None else configuration
-    kind = configuration.string(_HA_TYPE)
-    if kind == "zookeeper" or (kind == "file" and not configuration.integer("rest.port")):
+    kind = configuration.get(HA_TYPE)
+    if kind == "zookeeper" or (kind == "file" and not configuration.get(REST_PORT)):
         from millstream.cli.leading_rest import leading_rest
 
         return configuration.merged(leading_rest(configuration))
@@ -123,7 +123,7 @@ def _rest_address(address: str) -> dict[str, str]:
     host, separator, port = plain.rstrip("/").rpartition(":")
     if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigurationError(f"-m {address}: write it as -m host:port")
-    return {"rest.address": host, "rest.port": port}
+    return {REST_ADDRESS: host, REST_PORT: port}
 
 
 def _running_cluster() -> Path | None:

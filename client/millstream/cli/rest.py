@@ -29,12 +29,18 @@ from millstream.core.services import challenge
 from millstream.core.services.cluster_secret import SECRET_FILE, cluster_secret, read_private
 from millstream.core.services.identity import CLUSTER_NAME, client_context, identity_of_secret, user_name
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    REST_ADDRESS,
+    REST_AUTH_TOKEN_FILE,
+    REST_PORT,
+    SSL_REST_AUTHENTICATION_ENABLED,
+    SSL_REST_CA,
+    SSL_REST_CERT,
+    SSL_REST_ENABLED,
+    SSL_REST_KEY,
+)
 from millstream.core.store.high_availability import is_highly_available, leader_patience
 
-_HTTPS = "security.ssl.rest.enabled"
-_CERTIFICATE = "security.ssl.rest.cert"
-_AUTHORITY = "security.ssl.rest.ca"
-_TOKEN_FILE = "security.rest.auth.token-file"
 _REPEATABLE = frozenset({"GET", "PATCH"})
 _PAUSE = 0.2
 _NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
@@ -52,7 +58,7 @@ class RestClient:
     """One request, one connection. Blocks for at most `timeout` seconds a step, and while a leader is looked up."""
 
     def __init__(self, configuration: Configuration, timeout: float = 30.0, advises: bool = True) -> None:
-        host, port = configuration.string("rest.address"), configuration.integer("rest.port")
+        host, port = configuration.get(REST_ADDRESS), configuration.get(REST_PORT)
         self._host = host
         self._port = port
         self._configuration = configuration
@@ -62,10 +68,10 @@ class RestClient:
         self._timeout = timeout
         self._advises = advises  # false for those who start or watch the cluster, and need no advice
         own = identity_of_secret(configuration)
-        self._secured_by_secret = own is not None and not configuration.boolean(_HTTPS)
+        self._secured_by_secret = own is not None and not configuration.get(SSL_REST_ENABLED)
         self._tls = client_context(own) if own is not None and self._secured_by_secret else _tls(configuration)
-        token = configuration.string(_TOKEN_FILE)
-        self._token = read_private(Path(token), _TOKEN_FILE).strip() if token else ""
+        token = configuration.get(REST_AUTH_TOKEN_FILE)
+        self._token = read_private(Path(token), REST_AUTH_TOKEN_FILE).strip() if token else ""
         self._secret = None if token else cluster_secret(configuration)
 
     @property
@@ -143,7 +149,7 @@ class RestClient:
             found = self._configuration.merged(leading_rest(self._configuration))
         except UnreachableError:
             return False
-        self._host, self._port = found.string("rest.address"), found.integer("rest.port")
+        self._host, self._port = found.get(REST_ADDRESS), found.get(REST_PORT)
         return True
 
     def _send_once(
@@ -160,7 +166,7 @@ class RestClient:
             headers["Millstream-User"] = quote(user_name())
         response, body = self._exchange(method, path, content, headers)
         if response.status == 401 and "Authorization" not in headers:
-            missing = f"set '{SECRET_FILE}' as the cluster has it, or '{_TOKEN_FILE}'"
+            missing = f"set '{SECRET_FILE}' as the cluster has it, or '{REST_AUTH_TOKEN_FILE}'"
             raise RestError(f"the cluster at {self.address} requires credentials: {missing}", 401)
         if response.status >= 400:
             raise RestError(self._reason(response.status, response.reason, body), response.status)
@@ -177,8 +183,8 @@ class RestClient:
         expected = challenge.proof(challenge.hash_of(self._token), nonce)
         if not hmac.compare_digest(shown.encode(), expected.encode()):
             raise RestError(
-                f"the server at {self.address} does not know the token of '{_TOKEN_FILE}', which was not sent to it: "
-                "it is another program, or the token is not valid for this cluster",
+                f"the server at {self.address} does not know the token of '{REST_AUTH_TOKEN_FILE}', which was not sent "
+                "to it: it is another program, or the token is not valid for this cluster",
                 401,
             )
 
@@ -207,7 +213,7 @@ class RestClient:
 
         own = ClusterDirectory(cluster_directory(None))
         configuration, up = own.configuration(), [n for n, record in own.services().items() if record.is_running()]
-        place = (configuration.string("rest.address"), configuration.integer("rest.port"))
+        place = (configuration.get(REST_ADDRESS), configuration.get(REST_PORT))
         if up and "dispatcher-1" not in up and place == (self._host, self._port):
             return f"The dispatcher of the cluster in {own.root} is down: `millstream cluster start dispatcher`"
         return NO_CLUSTER
@@ -220,12 +226,14 @@ class RestClient:
                 f"'{SECRET_FILE}' is another one, or that has none"
             )
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"Name a file with its authority in '{_AUTHORITY}' (-D {_AUTHORITY}=...)"
+            return f"Name a file with its authority in '{SSL_REST_CA}' (-D {SSL_REST_CA}=...)"
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_ANSWER:
-            return f"It does not use HTTPS, but '{_HTTPS}' is true here: set it to false (-D {_HTTPS}=false)"
+            option = SSL_REST_ENABLED
+            return f"It does not use HTTPS, but '{option}' is true here: set it to false (-D {option}=false)"
         closed = isinstance(error, (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError))
         if self._tls is None and closed and self._speaks_tls():
-            return f"It uses HTTPS: set '{_HTTPS}' (-D {_HTTPS}=true) and '{_AUTHORITY}' as the cluster has them"
+            option = SSL_REST_ENABLED
+            return f"It uses HTTPS: set '{option}' (-D {option}=true) and '{SSL_REST_CA}' as the cluster has them"
         return ""
 
     def _speaks_tls(self) -> bool:
@@ -260,23 +268,23 @@ class _SecretConnection(http.client.HTTPSConnection):
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext | None:
-    if not configuration.boolean(_HTTPS):
+    if not configuration.get(SSL_REST_ENABLED):
         return None
-    authority, certificate = configuration.string(_AUTHORITY), configuration.string(_CERTIFICATE)
-    option, trusted = (_AUTHORITY, authority) if authority else (_CERTIFICATE, certificate)
+    authority, certificate = configuration.get(SSL_REST_CA), configuration.get(SSL_REST_CERT)
+    option, trusted = (SSL_REST_CA, authority) if authority else (SSL_REST_CERT, certificate)
     try:
         context = ssl.create_default_context(cafile=authority or None)  # with one of our own, only that is trusted
         if certificate and not authority:
             context.load_verify_locations(certificate)
     except OSError as error:
         raise MillstreamError(f"option '{option}': cannot read {trusted}: {error.strerror or error}") from error
-    if configuration.boolean("security.ssl.rest.authentication-enabled"):
-        key = configuration.string("security.ssl.rest.key")
+    if configuration.get(SSL_REST_AUTHENTICATION_ENABLED):
+        key = configuration.get(SSL_REST_KEY)
         try:
             context.load_cert_chain(certificate, key, password="")
         except (OSError, ValueError) as error:
             raise MillstreamError(
-                f"'{_CERTIFICATE}' ({certificate}) and 'security.ssl.rest.key' ({key}) have to be a PEM certificate "
+                f"'{SSL_REST_CERT}' ({certificate}) and 'security.ssl.rest.key' ({key}) have to be a PEM certificate "
                 f"and its unencrypted private key: {getattr(error, 'reason', None) or error}"
             ) from error
     return context

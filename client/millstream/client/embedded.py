@@ -10,6 +10,15 @@ from millstream.client.control_plane import ControlPlane
 from millstream.core.services.cluster_secret import SECRET, cluster_secret, new_secret
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_LOCAL_IN_PROCESS
+from millstream.core.settings.options.scheduling import RESOURCEMANAGER_PROVIDER, TASKMANAGER_NUMBER_OF_TASK_SLOTS
+from millstream.core.settings.options.services import (
+    ENV_LOG_DIR,
+    HA_TYPE,
+    TASKMANAGER_HOST,
+    TASKMANAGER_PRINTS_NAME_TASK,
+    TASKMANAGER_RPC_PORT,
+)
 from millstream.taskmanager.supervisor.service import TaskManagerService
 from millstream.taskmanager.supervisor.supervised_worker import WorkerOnThread
 
@@ -19,13 +28,13 @@ class EmbeddedCluster:
 
     def __init__(self, configuration: Configuration, slots: int) -> None:
         loopback = {key: value for role in Role for key, value in address_options(role, "127.0.0.1:0").items()}
-        own: dict[str, object] = {"taskmanager.host": "127.0.0.1", "taskmanager.rpc.port": 0}
-        own["taskmanager.numberOfTaskSlots"] = slots
-        own["resourcemanager.provider"] = "standalone"
-        own["high-availability.type"] = "none"  # all of it ends with the program
-        own["env.log.dir"] = ""  # all of it is the program's output
-        if not configuration.is_set("taskmanager.prints.name-task"):
-            own["taskmanager.prints.name-task"] = False
+        own: dict[str, object] = {TASKMANAGER_HOST: "127.0.0.1", TASKMANAGER_RPC_PORT: 0}
+        own[TASKMANAGER_NUMBER_OF_TASK_SLOTS] = slots
+        own[RESOURCEMANAGER_PROVIDER] = "standalone"
+        own[HA_TYPE] = "none"  # all of it ends with the program
+        own[ENV_LOG_DIR] = ""  # all of it is the program's output
+        if not configuration.is_set(TASKMANAGER_PRINTS_NAME_TASK):
+            own[TASKMANAGER_PRINTS_NAME_TASK] = False
         if cluster_secret(configuration) is None:
             own[SECRET] = new_secret()  # other users of this host reach its ports as well
         self.configuration = configuration.merged({**loopback, **own})
@@ -49,7 +58,7 @@ class EmbeddedCluster:
 
 def _on_thread(configuration: Configuration) -> WorkerOnThread | None:
     """How to run workers in this process; None: in processes of their own."""
-    if not configuration.boolean("execution.local.in-process"):
+    if not configuration.get(EXECUTION_LOCAL_IN_PROCESS):
         return None
     from millstream.taskmanager.worker.process import run_worker  # with all operators
 

@@ -27,11 +27,13 @@ from millstream.core.processes.breakpoints import hand_down_terminal
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.services.rpc import explain, too_large
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_ATTACHED, EXECUTION_LOCAL_LOG_FILE, EXECUTION_TARGET
+from millstream.core.settings.options.scheduling import TASKMANAGER_NUMBER_OF_TASK_SLOTS
+from millstream.core.settings.options.services import HA_TYPE, LOGGING_LEVEL, LOGGING_STDERR_LEVEL
+from millstream.core.settings.variables import JOB_ID, SUBMITTED_FILE
 from millstream.core.store.high_availability import open_leaders
 from millstream.core.wire.contracts import JOB_GRAPH
-from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
-from millstream.datastream.execution.fixed_job_id import JOB_ID_VARIABLE
 
 _REPEAT_TIMEOUT = 5.0
 _TRY_AGAIN_AFTER = 0.2
@@ -43,7 +45,7 @@ _DETACHED = (
 
 def make_executor(configuration: Configuration) -> Executor:
     """The executor for `execution.target`."""
-    if configuration.string("execution.target") == "remote":
+    if configuration.get(EXECUTION_TARGET) == "remote":
         return RemoteExecutor(configuration)
     return LocalExecutor(configuration)
 
@@ -73,14 +75,14 @@ class RemoteExecutor:
         finally:
             _remove_data(graph, artifact_paths or {})
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
-        if not os.environ.get(SUBMITTED_FILE_VARIABLE) and not self._configuration.boolean("execution.attached"):
+        if not os.environ.get(SUBMITTED_FILE) and not self._configuration.get(EXECUTION_ATTACHED):
             print(_DETACHED.format(graph.job_id), file=sys.stderr)
         return client
 
 
 def _record(job_id: str) -> None:
     """Reports a job that is about to be submitted to the program's parent: after it, there may be no time for that."""
-    record = os.environ.get(SUBMITTED_FILE_VARIABLE)
+    record = os.environ.get(SUBMITTED_FILE)
     if record:
         with Path(record).open("a") as file:
             file.write(f"{job_id}\n")
@@ -94,9 +96,9 @@ class LocalExecutor:
 
     def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
         """Runs the job here."""
-        slots = max(graph.slots_required(), self._configuration.integer("taskmanager.numberOfTaskSlots"))
+        slots = max(graph.slots_required(), self._configuration.get(TASKMANAGER_NUMBER_OF_TASK_SLOTS))
         configuration = self._configuration.merged(_quiet_options(self._configuration))
-        quiet = configuration.string("logging.stderr.level") == "ERROR"
+        quiet = configuration.get(LOGGING_STDERR_LEVEL) == "ERROR"
         if quiet:
             QUIET.begin(configuration)
         hand_down_terminal()
@@ -118,7 +120,7 @@ class LocalExecutor:
             installed = tuple(a for a in graph.artifacts if a.kind is not ArtifactKind.DATA)  # that is read where it is
             local = replace(graph, python_path=here, artifacts=installed)
             story = JobStory(everything=False)
-            alone = {"high-availability.type": "none", **address_options(Role.DISPATCHER, address)}
+            alone: dict[str, str] = {HA_TYPE: "none", **address_options(Role.DISPATCHER, address)}
             found = cluster.configuration.merged(alone)
             return _submit(loop, local, artifact_paths or {}, found, release, story)
         except BaseException:
@@ -148,14 +150,14 @@ def _remove_data(graph: JobGraph, paths: dict[str, str]) -> None:
 
 def _quiet_options(configuration: Configuration) -> dict[str, str]:
     """What keeps the services and workers of an embedded cluster out of the program's output."""
-    file = configuration.string("execution.local.log-file")
-    options = {"execution.local.log-file": os.path.abspath(file)} if file else {}
-    if configuration.is_set("logging.level") and not file:
+    file = configuration.get(EXECUTION_LOCAL_LOG_FILE)
+    options: dict[str, str] = {EXECUTION_LOCAL_LOG_FILE: os.path.abspath(file)} if file else {}
+    if configuration.is_set(LOGGING_LEVEL) and not file:
         return options
     if not file:
-        options["logging.level"] = "WARNING"
-    if not configuration.is_set("logging.stderr.level"):
-        options["logging.stderr.level"] = "ERROR"
+        options[LOGGING_LEVEL] = "WARNING"
+    if not configuration.is_set(LOGGING_STDERR_LEVEL):
+        options[LOGGING_STDERR_LEVEL] = "ERROR"
     return options
 
 
@@ -229,7 +231,7 @@ def _refusal(address: str, error: Exception) -> MillstreamError:
 
 async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, tries: int) -> bool:
     """Whether only the dispatcher's response was lost: to submit the job again would then run it twice."""
-    may_be_there = tries > 1 or os.environ.get(JOB_ID_VARIABLE) == job_id  # as one that an earlier process submitted
+    may_be_there = tries > 1 or os.environ.get(JOB_ID) == job_id  # as one that an earlier process submitted
     is_refused = may_be_there and _code_of(error) is grpc.StatusCode.INVALID_ARGUMENT
     if isinstance(error, UnreachableError) or not (_is_unavailable(error) or is_refused):
         return False

@@ -9,9 +9,7 @@ from millstream.core.jobs.kept_checkpoint import PROGRAM, with_program
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import failure_lines, has_traceback, location_lines, repetition
 from millstream.core.settings.secrets import without_secrets
-
-RUN_VARIABLE = "MILLSTREAM_RUN_ARGUMENTS"
-"""How the program that runs here was run: options of `millstream run`, the program and its arguments, for a shell."""
+from millstream.core.settings.variables import RUN_ARGUMENTS
 
 
 def failure_text(details: JobDetails, traceback_shown: bool = False) -> str:
@@ -28,6 +26,6 @@ def failure_text(details: JobDetails, traceback_shown: bool = False) -> str:
         lines = failure_lines(failure)
     lines.append(f"  of job '{details.name}' ({details.job_id})")
     if details.message:
-        program = os.environ.get(RUN_VARIABLE, PROGRAM)
+        program = os.environ.get(RUN_ARGUMENTS, PROGRAM)
         lines.append(f"  {with_program(details.message, details.latest_checkpoint, program)}")
     return without_secrets("\n".join(lines))

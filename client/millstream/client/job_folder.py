@@ -24,6 +24,7 @@ from millstream.client.folder_scan import FolderTooLargeError, FoundFiles, scan
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import PYTHON_JOB_FOLDER_MAX_SIZE
 
 _SHOWN = 3
 
@@ -37,7 +38,7 @@ def with_job_folder(
     Raises InvalidProgramError when modules that the program imported cannot be sent.
     """
     folder = program_folder(sys.modules.get("__main__"))
-    limit = configuration.integer("python.job-folder.max-size")
+    limit = configuration.get(PYTHON_JOB_FOLDER_MAX_SIZE)
     with tempfile.TemporaryDirectory(prefix="millstream-folder-") as scratch:
         packed = _pack(folder, limit, Path(scratch)) if folder is not None and limit > 0 else None
         if packed is None:

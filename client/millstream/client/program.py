@@ -39,15 +39,19 @@ from millstream.core.environments.artifacts import ENTRY_POINT_GROUP, entry_poin
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.processes.control_pipe import follow_parent
 from millstream.core.processes.handed_down import take_up
-from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE, detached_submissions
+from millstream.core.settings.variables import (
+    PARENT_FD,
+    PLAN_FILE,
+    PROGRAM_CONFIGURATION,
+    STATES_FILE,
+    SUBMITTED_FILE,
+    VERBOSE,
+)
+from millstream.datastream.execution.detached import detached_submissions
 from millstream.datastream.execution.executions import EXECUTIONS, NEVER_EXECUTED, ONLY_PLANNED
-from millstream.datastream.execution.program_settings import CONFIGURATION_VARIABLE
-from millstream.datastream.graph.planning import PLAN_FILE_VARIABLE, ProgramPlanned
+from millstream.datastream.graph.planning import ProgramPlanned
 
-STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
-VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
-PARENT_VARIABLE = "MILLSTREAM_PARENT_FD"
-_ASKED_ELSEWHERE = {PLAN_FILE_VARIABLE, "MILLSTREAM_SUBMITTED_FILE"}
+_ASKED_ELSEWHERE = {PLAN_FILE, SUBMITTED_FILE}
 """Set by those who start the program for its plan or its job's id, and report themselves what is missing."""
 
 
@@ -61,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--arguments", dest="handed_down", metavar="DESCRIPTOR")
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args(argv)
-    if parent := os.environ.pop(PARENT_VARIABLE, ""):
+    if parent := os.environ.pop(PARENT_FD, ""):
         follow_parent(int(parent))
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ctrl-C waits while all of the above is imported
@@ -109,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _status_of_end() -> int:
     """Of a program that ended in order, as `millstream run` returns it. A program that ran no job gets a message."""
-    if CONFIGURATION_VARIABLE not in os.environ or _ASKED_ELSEWHERE & os.environ.keys():
+    if PROGRAM_CONFIGURATION not in os.environ or _ASKED_ELSEWHERE & os.environ.keys():
         return 0
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
@@ -123,7 +127,7 @@ def _status_of_end() -> int:
 def _failed(status: int) -> int:
     """The exit status of a program that failed, whose reason was shown."""
     submitted = detached_submissions()
-    if not submitted or os.environ.get(SUBMITTED_FILE_VARIABLE):
+    if not submitted or os.environ.get(SUBMITTED_FILE):
         return status
     print(
         f"The program failed after it had submitted {' and '.join(submitted)}: what it submitted keeps running, "
@@ -135,7 +139,7 @@ def _failed(status: int) -> int:
 
 def _write_states() -> None:
     """Opens the functions of the job that was planned and writes what they declare, if that is wanted."""
-    target, planned = os.environ.get(STATES_FILE_VARIABLE), os.environ.get(PLAN_FILE_VARIABLE)
+    target, planned = os.environ.get(STATES_FILE), os.environ.get(PLAN_FILE)
     if not target or not planned or not Path(planned).exists():
         return
     from millstream.client.state_probe import declared_operators
@@ -143,7 +147,7 @@ def _write_states() -> None:
     from millstream.core.wire.contracts import JOB_GRAPH
 
     def failed(error: BaseException) -> None:
-        if os.environ.get(VERBOSE_VARIABLE):
+        if os.environ.get(VERBOSE):
             sys.stderr.write(format_user_traceback(error))
 
     graph = JOB_GRAPH.from_bytes(Path(planned).read_bytes())

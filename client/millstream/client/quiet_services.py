@@ -13,6 +13,7 @@ import threading
 
 from millstream.core.logs.logs import file_handler, is_reported
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_LOCAL_LOG_FILE
 
 THREADS = "millstream"  # the names of our threads begin with it
 _LIBRARIES = ("asyncio", "grpc")
@@ -59,7 +60,7 @@ class QuietServices:
                 self._filtered = [logging.getLogger(name) for name in _names_of_libraries()]
                 for logger in self._filtered:
                     logger.addFilter(self._filter)
-            file = configuration.string("execution.local.log-file")
+            file = configuration.get(EXECUTION_LOCAL_LOG_FILE)
             if file and file not in self._files:
                 handler = self._files[file] = file_handler(file, "local", configuration)
                 self._ours.addHandler(handler)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from millstream.common.config_options import ConfigOption
 from millstream.core.errors import ConfigurationError
 from millstream.core.overriding import override
 from millstream.core.settings import configuration as core
-from millstream.core.settings.options import OPTIONS
+from millstream.core.settings.options import OPTIONS, OptionKey
 from millstream.core.settings.own_keys import why_unknown
 from millstream.core.settings.secrets import shown_options
+
+T = TypeVar("T")
 
 
 class Configuration(core.Configuration):
@@ -45,6 +47,12 @@ class Configuration(core.Configuration):
         if key in self._parsed and key not in OPTIONS:
             self._parsed[key] = value
 
+    @overload
+    def get(self, key: OptionKey[T]) -> T: ...
+
+    @overload
+    def get(self, key: str | ConfigOption[Any], default_value: Any = None) -> Any: ...
+
     @override
     def get(self, key: str | ConfigOption[Any], default_value: Any = None) -> Any:
         if isinstance(key, ConfigOption):
@@ -53,7 +61,7 @@ class Configuration(core.Configuration):
         if key not in OPTIONS and key not in self._raw and (why := why_unknown(key)) is not None:
             raise ConfigurationError(why)
         if self.is_set(key) or default_value is None:
-            return super().get(key)
+            return self.value(key)
         return default_value
 
     def get_string(self, key: str, default_value: str | None = None) -> str:

@@ -11,6 +11,17 @@ from typing import Any
 from millstream.common.configuration import Configuration
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.metrics import METRICS_LATENCY_INTERVAL
+from millstream.core.settings.options.scheduling import (
+    PARALLELISM_DEFAULT,
+    PIPELINE_AUTO_GENERATE_UIDS,
+    PIPELINE_AUTO_WATERMARK_INTERVAL,
+    PIPELINE_MAX_PARALLELISM,
+    PIPELINE_OBJECT_REUSE,
+    TASK_CANCELLATION_INTERVAL,
+    TASK_CANCELLATION_TIMEOUT,
+)
 from millstream.core.settings.own_keys import JOB_PARAMETERS, job_parameters
 
 
@@ -28,7 +39,7 @@ class ExecutionConfig:
 
     def get_parallelism(self) -> int:
         """Returns the parallelism of operators that do not set their own."""
-        return self._current().integer("parallelism.default")
+        return self._current().get(PARALLELISM_DEFAULT)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
         """Sets the `parallelism` of operators that do not set their own; returns this object.
@@ -38,53 +49,53 @@ class ExecutionConfig:
         """
         if parallelism == self.PARALLELISM_UNKNOWN:
             return self
-        return self._set_number("set_parallelism", "parallelism.default", parallelism, 1)
+        return self._set_number("set_parallelism", PARALLELISM_DEFAULT, parallelism, 1)
 
     def get_max_parallelism(self) -> int:
         """Returns the number of key groups; -1 if it is derived from the parallelism of each operator."""
-        return self._current().integer("pipeline.max-parallelism")
+        return self._current().get(PIPELINE_MAX_PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
         """Sets `max_parallelism`, the number of key groups, of operators that do not set their own."""
         from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM  # what keys need is not loaded for this
 
-        key = "pipeline.max-parallelism"
+        key = PIPELINE_MAX_PARALLELISM
         return self._set_number("set_max_parallelism", key, max_parallelism, 1, HIGHEST_MAX_PARALLELISM)
 
     # Time
 
     def set_auto_watermark_interval(self, interval: Interval) -> ExecutionConfig:
         """Sets the `interval` at which watermark generators are called: milliseconds or a duration."""
-        return self._set_time("set_auto_watermark_interval", "pipeline.auto-watermark-interval", interval)
+        return self._set_time("set_auto_watermark_interval", PIPELINE_AUTO_WATERMARK_INTERVAL, interval)
 
     def get_auto_watermark_interval(self) -> int:
         """Returns the interval at which watermark generators are called, in milliseconds."""
-        return self._time("pipeline.auto-watermark-interval")
+        return self._time(PIPELINE_AUTO_WATERMARK_INTERVAL)
 
     def set_task_cancellation_interval(self, interval: Interval) -> ExecutionConfig:
         """Sets the `interval` in milliseconds at which a function that was cancelled is interrupted again."""
-        return self._set_time("set_task_cancellation_interval", "task.cancellation.interval", interval)
+        return self._set_time("set_task_cancellation_interval", TASK_CANCELLATION_INTERVAL, interval)
 
     def get_task_cancellation_interval(self) -> int:
         """Returns the interval in milliseconds at which a function that was cancelled is interrupted again."""
-        return self._time("task.cancellation.interval")
+        return self._time(TASK_CANCELLATION_INTERVAL)
 
     def set_task_cancellation_timeout(self, timeout: Interval) -> ExecutionConfig:
         """Sets the `timeout` in milliseconds after which a worker that cannot be cancelled is killed; 0 disables it."""
-        return self._set_time("set_task_cancellation_timeout", "task.cancellation.timeout", timeout)
+        return self._set_time("set_task_cancellation_timeout", TASK_CANCELLATION_TIMEOUT, timeout)
 
     def get_task_cancellation_timeout(self) -> int:
         """Returns the time in milliseconds after which a worker that cannot be cancelled is killed; 0 if never."""
-        return self._time("task.cancellation.timeout")
+        return self._time(TASK_CANCELLATION_TIMEOUT)
 
     def set_latency_tracking_interval(self, interval: Interval) -> ExecutionConfig:
         """Sets the `interval` at which sources emit latency markers; 0 or less: never."""
         never = isinstance(interval, int) and not isinstance(interval, bool) and interval < 0
-        return self._set_time("set_latency_tracking_interval", "metrics.latency.interval", 0 if never else interval)
+        return self._set_time("set_latency_tracking_interval", METRICS_LATENCY_INTERVAL, 0 if never else interval)
 
     def get_latency_tracking_interval(self) -> int:
         """Returns the interval at which sources emit latency markers; 0: never."""
-        return self._time("metrics.latency.interval")
+        return self._time(METRICS_LATENCY_INTERVAL)
 
     # Records and functions
 
@@ -93,7 +104,7 @@ class ExecutionConfig:
 
         For programs that do not modify records after they have emitted or received them.
         """
-        self._explicit.set("pipeline.object-reuse", True)
+        self._explicit.set(PIPELINE_OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
@@ -101,24 +112,24 @@ class ExecutionConfig:
 
         This is the default.
         """
-        self._explicit.set("pipeline.object-reuse", False)
+        self._explicit.set(PIPELINE_OBJECT_REUSE, False)
         return self
 
     def is_object_reuse_enabled(self) -> bool:
         """Returns whether mutable records are passed on without copying them."""
-        return self._current().boolean("pipeline.object-reuse")
+        return self._current().get(PIPELINE_OBJECT_REUSE)
 
     def enable_auto_generated_uids(self) -> None:
         """Generates a uid for operators without one, the default."""
-        self._explicit.set("pipeline.auto-generate-uids", True)
+        self._explicit.set(PIPELINE_AUTO_GENERATE_UIDS, True)
 
     def disable_auto_generated_uids(self) -> None:
         """Rejects jobs that have an operator without a uid."""
-        self._explicit.set("pipeline.auto-generate-uids", False)
+        self._explicit.set(PIPELINE_AUTO_GENERATE_UIDS, False)
 
     def has_auto_generated_uids_enabled(self) -> bool:
         """Returns whether a uid is generated for operators without one."""
-        return self._current().boolean("pipeline.auto-generate-uids")
+        return self._current().get(PIPELINE_AUTO_GENERATE_UIDS)
 
     def get_global_job_parameters(self) -> dict[str, str]:
         """Returns the job parameters, which functions read with `get_job_parameter`."""
@@ -220,8 +231,8 @@ class ExecutionConfig:
         self._explicit.set(key, f"{value} ms")
         return self
 
-    def _time(self, key: str) -> int:
-        return round(self._current().seconds(key) * 1000)
+    def _time(self, key: OptionKey[float]) -> int:
+        return round(self._current().get(key) * 1000)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutionConfig) and self._current() == other._current()

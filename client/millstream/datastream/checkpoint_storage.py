@@ -7,6 +7,13 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_DATA_INLINE_THRESHOLD,
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_JOBMANAGER_STORAGE_MAX_STATE_SIZE,
+    CHECKPOINTING_STORAGE,
+    CHECKPOINTING_WRITE_BUFFER_SIZE,
+)
 
 
 class CheckpointStorage(ABC):
@@ -16,7 +23,7 @@ class CheckpointStorage(ABC):
 
     @abstractmethod
     def options(self) -> dict[str, Any]:
-        """What it stands for, by the ends of the keys."""
+        """What it stands for, by the keys of options."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
@@ -51,9 +58,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     def options(self) -> dict[str, Any]:
         """In memory, or files when there is a path."""
         if self._path is not None:
-            return {"storage": FileSystemCheckpointStorage.type_name, "dir": self._path}
-        size = {"jobmanager-storage.max-state-size": self._max_state_size} if self._size_is_given else {}
-        return {"storage": self.type_name, **size}
+            return {CHECKPOINTING_STORAGE: FileSystemCheckpointStorage.type_name, CHECKPOINTING_DIR: self._path}
+        size: dict[str, Any] = {}
+        if self._size_is_given:
+            size[CHECKPOINTING_JOBMANAGER_STORAGE_MAX_STATE_SIZE] = self._max_state_size
+        return {CHECKPOINTING_STORAGE: self.type_name, **size}
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
@@ -82,9 +91,9 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._buffer = max(_checked(f"{name}: write_buffer_size", buffer, at_least=1), self._threshold)
         self._given: dict[str, Any] = {}
         if file_state_size_threshold not in (None, -1):
-            self._given["data-inline-threshold"] = self._threshold
+            self._given[CHECKPOINTING_DATA_INLINE_THRESHOLD] = self._threshold
         if write_buffer_size not in (None, -1):
-            self._given["write-buffer-size"] = self._buffer
+            self._given[CHECKPOINTING_WRITE_BUFFER_SIZE] = self._buffer
         self._path = _absolute(checkpoint_path)
 
     def get_checkpoint_path(self) -> str:
@@ -105,7 +114,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     def options(self) -> dict[str, Any]:
         """The directory, and the sizes if they were given."""
-        return {"storage": self.type_name, "dir": self._path, **self._given}
+        return {CHECKPOINTING_STORAGE: self.type_name, CHECKPOINTING_DIR: self._path, **self._given}
 
 
 class CustomCheckpointStorage(CheckpointStorage):

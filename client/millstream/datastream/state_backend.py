@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.settings.options.execution import CHECKPOINTING_INCREMENTAL
 
 
 class StateBackend:
@@ -44,7 +45,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         raise InvalidProgramError(
             "EmbeddedRocksDBStateBackend: there is no RocksDB here; use HashMapStateBackend(), whose state has to fit "
             "into the memory of the slots. Incremental checkpoints are an option of their own: "
-            "execution.checkpointing.incremental"
+            f"{CHECKPOINTING_INCREMENTAL}"
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.details import JobDetails
+from millstream.core.settings.options.execution import STATE_RECOVERY_CLAIM_MODE, STATE_RECOVERY_PATH
 from millstream.core.snapshot.storage.storage import checkpoint_id_of, location_of
 from millstream.core.snapshot.storage.uri_files import plain_uri
 
@@ -19,14 +20,14 @@ def claimant(location: str, jobs: Iterable[JobDetails]) -> JobDetails | None:
     """The job that has claimed the snapshot at a location and has not ended, if there is one."""
     folder = _folder(location)
     for job in _live(jobs):
-        if _claims(job.configuration) and _folder(job.configuration.get(f"{_RECOVERY}.path", "")) == folder:
+        if _claims(job.configuration) and _folder(job.configuration.get(STATE_RECOVERY_PATH, "")) == folder:
             return job
     return None
 
 
 def check_start(options: Mapping[str, str], jobs: Iterable[JobDetails]) -> None:
     """Raises InvalidProgramError when a job with these options may not start from the snapshot that they name."""
-    path = options.get(f"{_RECOVERY}.path", "")
+    path = options.get(STATE_RECOVERY_PATH, "")
     if not path:
         return
     known = list(jobs)
@@ -53,8 +54,8 @@ def _live(jobs: Iterable[JobDetails]) -> Iterable[JobDetails]:
 
 
 def _claims(options: Mapping[str, str]) -> bool:
-    claims = options.get(f"{_RECOVERY}.claim-mode", "").upper() == "CLAIM"
-    return claims and bool(options.get(f"{_RECOVERY}.path"))
+    claims = options.get(STATE_RECOVERY_CLAIM_MODE, "").upper() == "CLAIM"
+    return claims and bool(options.get(STATE_RECOVERY_PATH))
 
 
 def _folder(path: str) -> str:

@@ -37,6 +37,8 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HEARTBEAT_TIMEOUT
+from millstream.core.settings.options.submission import JOBSTORE_MAX_CAPACITY
 from millstream.core.store.job_graphs import StoredGraph
 from millstream.core.store.store import StoreError
 from millstream.dispatcher import jobs
@@ -99,8 +101,8 @@ class JobLifecycle:
     def __init__(self, configuration: Configuration, clock: Clock, background: BackgroundTasks) -> None:
         self._clock = clock
         self._background = background
-        self._grace = configuration.seconds("heartbeat.timeout")
-        self._capacity = configuration.integer("jobstore.max-capacity")
+        self._grace = configuration.get(HEARTBEAT_TIMEOUT)
+        self._capacity = configuration.get(JOBSTORE_MAX_CAPACITY)
         self._session_ids = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False

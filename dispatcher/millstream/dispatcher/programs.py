@@ -29,7 +29,17 @@ from millstream.core.processes.handed_down import handed_down, secret_options
 from millstream.core.processes.session_end import end_of_session
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_ATTACHED, EXECUTION_TARGET
+from millstream.core.settings.options.services import SECURITY_ALLOW_INSECURE
+from millstream.core.settings.options.submission import WEB_SUBMIT_TIMEOUT
 from millstream.core.settings.secrets import split_options
+from millstream.core.settings.variables import (
+    PARENT_FD,
+    PLAN_FILE,
+    PROGRAM_ARTIFACTS,
+    PROGRAM_CONFIGURATION,
+    SUBMITTED_FILE,
+)
 from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.scratch import ScratchFolders
@@ -43,7 +53,7 @@ _INHERITED = (
     "execution.",
     "security.ssl.internal.",
     "security.cluster.",
-    "security.allow-insecure",
+    SECURITY_ALLOW_INSECURE,
 )
 
 
@@ -87,7 +97,7 @@ class ProgramRunner:
         self._address = address
         self._artifacts = artifacts
         self._environments = environments
-        self._timeout = configuration.seconds("web.submit.timeout")
+        self._timeout = configuration.get(WEB_SUBMIT_TIMEOUT)
         self._scratch = ScratchFolders(work_directory(configuration, "programs"))
         self._scratch.remove_dead()
 
@@ -97,16 +107,16 @@ class ProgramRunner:
         Once a job was submitted, whatever else goes wrong with the program is a warning: after an error, a client
         would try again, and run the job twice.
         """
-        remote = {
-            "execution.target": "remote",
-            "execution.attached": "false",
+        remote: dict[str, str] = {
+            EXECUTION_TARGET: "remote",
+            EXECUTION_ATTACHED: "false",
             **address_options(Role.DISPATCHER, self._address),
         }
         with self._scratch.folder() as folder:
             ids = folder / "submitted"
             failure: ProgramFailedError | None = None
             try:
-                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(ids)}, folder)
+                await self._execute(call, remote, {SUBMITTED_FILE: str(ids)}, folder)
             except ProgramFailedError as error:
                 failure = error
             tried = _read(ids).decode().split()  # written before a job is submitted: none is missed
@@ -130,7 +140,7 @@ class ProgramRunner:
         """The graph of the program's first `execute()`, which is not run."""
         with self._scratch.folder() as folder:
             plan = folder / "plan"
-            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(plan)}, folder)
+            artifact = await self._execute(call, {}, {PLAN_FILE: str(plan)}, folder)
             content = _read(plan)
         if not content:
             raise ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
@@ -152,8 +162,8 @@ class ProgramRunner:
             orders = {
                 **variables,
                 **credentials,
-                "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(plain),
-                "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
+                PROGRAM_CONFIGURATION: json.dumps(plain),
+                PROGRAM_ARTIFACTS: json.dumps([description]),
             }
             command = ["-P", "-m", "millstream.client.program", "--entry", entry, "--arguments", where]
             passed = (*descriptors, arguments)
@@ -178,7 +188,7 @@ class ProgramRunner:
                 process = subprocess.Popen(  # noqa: ASYNC220  # asyncio does the same, and waits its own way
                     [environment.python, *command],
                     cwd=environment.working_directory or folder,
-                    env=child_variables(environment, variables={**orders, "MILLSTREAM_PARENT_FD": str(theirs)}),
+                    env=child_variables(environment, variables={**orders, PARENT_FD: str(theirs)}),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=sink,

@@ -26,6 +26,12 @@ from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import DISPATCHER_RPC_PORT, HEARTBEAT_TIMEOUT
+from millstream.core.settings.options.submission import (
+    DISPATCHER_ARTIFACTS_MAX_TOTAL_SIZE,
+    DISPATCHER_ARTIFACTS_RETENTION,
+    WEB_UPLOAD_MAX_SIZE,
+)
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Contest, Leadership, StoreError
@@ -70,7 +76,7 @@ class DispatcherService:
         self._background = BackgroundTasks()
         self._ha = ha
         self._lifecycle = JobLifecycle(configuration, self._clock, self._background)
-        self._retention = configuration.seconds("dispatcher.artifacts.retention")
+        self._retention = configuration.get(DISPATCHER_ARTIFACTS_RETENTION)
         self._artifacts: ArtifactStore | None = None
         self._audit: Audit | None = None
         self._rest: RestApi | None = None
@@ -98,7 +104,7 @@ class DispatcherService:
         rpc = DispatcherRpc(configuration, self._lifecycle, artifacts, audit)
         handlers = [service_handler(DISPATCHER, rpc), inspection_handler(configuration, self.metrics)]
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
-        self._server, bound = await self._network.serve(host, port, handlers, configuration, "dispatcher.rpc.port")
+        self._server, bound = await self._network.serve(host, port, handlers, configuration, DISPATCHER_RPC_PORT)
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("dispatcher", configuration, self.metrics)
         await self._reporters.start()
@@ -124,8 +130,8 @@ class DispatcherService:
 
     async def _open_artifacts(self, ha: HighAvailability) -> ArtifactStore:
         configuration = self._configuration
-        max_size = configuration.integer("web.upload.max-size")
-        max_total_size = configuration.integer("dispatcher.artifacts.max-total-size")
+        max_size = configuration.get(WEB_UPLOAD_MAX_SIZE)
+        max_total_size = configuration.get(DISPATCHER_ARTIFACTS_MAX_TOTAL_SIZE)
         if isinstance(ha.artifacts, Path):
             return ArtifactStore(ha.artifacts, max_size, max_total_size)
         folder = work_directory(configuration, "artifacts")
@@ -153,7 +159,7 @@ class DispatcherService:
         return step_down
 
     async def _clean_repeatedly(self) -> None:
-        pause = self._configuration.seconds("heartbeat.timeout")  # by then, job managers have reported what they run
+        pause = self._configuration.get(HEARTBEAT_TIMEOUT)  # by then, job managers have reported what they run
         while True:
             await asyncio.sleep(min(pause, self._retention / 4))  # in time for others that share the folder
             pause = self._retention

@@ -14,13 +14,15 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
 from millstream.core.jobs.details import JobDetails
+from millstream.core.settings.options.execution import CHECKPOINTING_DIR, CHECKPOINTING_SAVEPOINT_DIR
+from millstream.core.settings.options.services import HA_STORAGE_DIR
 from millstream.core.snapshot.storage.storage import location_of
 from millstream.core.snapshot.storage.uri_files import plain_uri, with_options_of
 
 _DIRECTORIES = (
-    "execution.checkpointing.dir",
-    "execution.checkpointing.savepoint-dir",
-    "high-availability.storageDir",
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    HA_STORAGE_DIR,
 )
 
 

@@ -21,6 +21,12 @@ from millstream.core.environments.unpacking import UnpackLimits
 from millstream.core.errors import ConfigurationError, InvalidProgramError, MillstreamError
 from millstream.core.files.directories import private_folder, work_directory
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import (
+    WEB_UPLOAD_DIR,
+    WEB_UPLOAD_MAX_SIZE,
+    WEB_UPLOAD_MAX_TOTAL_SIZE,
+    WEB_UPLOAD_RETENTION,
+)
 
 log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
@@ -45,13 +51,13 @@ class UploadedWheels:
     """The folder of uploaded wheels. What is listed is what the folder holds, also after a restart."""
 
     def __init__(self, configuration: Configuration) -> None:
-        chosen = configuration.string("web.upload.dir")
-        self.max_size = configuration.integer("web.upload.max-size")
-        self._max_total_size = configuration.integer("web.upload.max-total-size")
-        self._retention = configuration.seconds("web.upload.retention")
+        chosen = configuration.get(WEB_UPLOAD_DIR)
+        self.max_size = configuration.get(WEB_UPLOAD_MAX_SIZE)
+        self._max_total_size = configuration.get(WEB_UPLOAD_MAX_TOTAL_SIZE)
+        self._retention = configuration.get(WEB_UPLOAD_RETENTION)
         self._limits = UnpackLimits.of(configuration)
         if chosen:
-            self._folder = private_folder(Path(chosen), option="web.upload.dir")
+            self._folder = private_folder(Path(chosen), option=WEB_UPLOAD_DIR)
         else:
             self._folder = work_directory(configuration, "uploads")
         self._infos: dict[str, WheelInfo] = {}

@@ -12,7 +12,7 @@ from millstream.core.messages.rescaling import VertexBounds
 from millstream.jobmanager.autoscaler.autoscaler import Autoscaler, Decision
 from millstream.jobmanager.autoscaler.measured import Reading
 from millstream.jobmanager.job_master import events as ev
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ BY_ITSELF = "autoscaler"
 class Autoscaling:
     """Passes the measurements of a job to its autoscaler; `tell` passes an event to the JobMaster."""
 
-    def __init__(self, autoscaler: Autoscaler, master: ScalingJobMaster, tell: Callable[[ev.Event], None]) -> None:
+    def __init__(self, autoscaler: Autoscaler, master: JobMaster, tell: Callable[[ev.Event], None]) -> None:
         self._autoscaler = autoscaler
         self._master = master
         self._tell = tell

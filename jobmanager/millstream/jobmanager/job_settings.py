@@ -8,15 +8,21 @@ from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import STATE_BACKEND_TYPE, STATE_RECOVERY_PATH
+from millstream.core.settings.options.scheduling import SLOT_REQUEST_TIMEOUT
+from millstream.core.settings.options.services import JOBMANAGER_TAKEOVER_TIMEOUT
+from millstream.core.settings.options.tasks import (
+    JOBMANAGER_EXECUTION_ATTEMPTS_HISTORY_SIZE,
+    WEB_EXCEPTION_HISTORY_SIZE,
+)
 from millstream.jobmanager.adaptive.settings import (
-    AdaptiveSettings,
-    RescaleSettings,
     adaptive_settings,
     rescale_settings,
 )
 from millstream.jobmanager.autoscaler.settings import AutoscalerSettings, autoscaler_settings
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.settings import RestartSettings, restart_settings, same_error_limit
+from millstream.jobmanager.job_master.settings import JobMasterSettings
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 
@@ -28,14 +34,9 @@ class JobSettings(Struct, frozen=True):
     checkpoints: CheckpointSettings
     restart: RestartSettings
     recovery: RecoverySettings | None
-    rescaling: RescaleSettings
-    adaptive: AdaptiveSettings | None
+    master: JobMasterSettings
     autoscaler: AutoscalerSettings | None
-    slot_timeout: float
     takeover_timeout: float
-    same_error_limit: int
-    history_size: int
-    attempts_size: int
     state_backend: str
     starting_snapshot: str
     """The snapshot that the job was configured to start from; empty: none."""
@@ -47,7 +48,6 @@ class JobSettings(Struct, frozen=True):
         Without a directory of its own, it keeps its checkpoints in `checkpoint_directory`, if there is one.
         """
         configuration = cluster.for_job(graph.configuration)
-        slot_timeout = configuration.seconds("slot.request.timeout")
         checkpoints = CheckpointSettings.from_configuration(configuration)
         if checkpoint_directory:
             checkpoints = checkpoints.kept_in(checkpoint_directory)
@@ -57,16 +57,18 @@ class JobSettings(Struct, frozen=True):
             checkpoints=checkpoints,
             restart=restart_settings(configuration, checkpoints.enabled),
             recovery=RecoverySettings.of_pointers(led.left) if led.left else recovery,
-            rescaling=rescale_settings(configuration, checkpoints.enabled),
-            adaptive=adaptive_settings(configuration),
+            master=JobMasterSettings(
+                slot_timeout=configuration.get(SLOT_REQUEST_TIMEOUT),
+                history_size=configuration.get(WEB_EXCEPTION_HISTORY_SIZE),
+                same_error_limit=same_error_limit(configuration),
+                attempts_size=configuration.get(JOBMANAGER_EXECUTION_ATTEMPTS_HISTORY_SIZE),
+                rescaling=rescale_settings(configuration, checkpoints.enabled),
+                adaptive=adaptive_settings(configuration),
+            ),
             autoscaler=autoscaler_settings(configuration),
-            slot_timeout=slot_timeout,
-            takeover_timeout=configuration.seconds("jobmanager.takeover.timeout"),
-            same_error_limit=same_error_limit(configuration),
-            history_size=configuration.integer("web.exception-history-size"),
-            attempts_size=configuration.integer("jobmanager.execution.attempts-history-size"),
-            state_backend=configuration.string("state.backend.type"),
-            starting_snapshot=configuration.string("execution.state-recovery.path"),
+            takeover_timeout=configuration.get(JOBMANAGER_TAKEOVER_TIMEOUT),
+            state_backend=configuration.get(STATE_BACKEND_TYPE),
+            starting_snapshot=configuration.get(STATE_RECOVERY_PATH),
         )
 
     def worker_options(self, graph: JobGraph) -> Mapping[str, str]:

@@ -29,4 +29,4 @@ def create_job(
     try:
         return RunningJob(graph, cluster, links, background, clock, led, launch)
     except MillstreamError as error:
-        return RefusedJob(graph, cluster, links, background, clock, led, error)
+        return RefusedJob(graph, links, background, clock, led, error)

@@ -19,7 +19,7 @@ from millstream.core.messages import task_manager as msg
 from millstream.core.messages.resource_manager import Requirement
 from millstream.core.store.store import StoreError
 from millstream.jobmanager.adaptive.fitting import graph_at
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.links import Links
 from millstream.jobmanager.restore_points import Led
 
@@ -37,7 +37,7 @@ def last_graph(submitted: JobGraph, led: Led) -> JobGraph:
 class LedJob:
     """What a job has in common, whether it runs or was refused. `master` is its state machine."""
 
-    def __init__(self, graph: JobGraph, master: ScalingJobMaster, links: Links, clock: Clock, led: Led) -> None:
+    def __init__(self, graph: JobGraph, master: JobMaster, links: Links, clock: Clock, led: Led) -> None:
         self.graph = graph
         self.master = master
         self.is_recorded = False

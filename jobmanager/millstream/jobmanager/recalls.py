@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 
 from millstream.core.jobs.ids import JobId, LeaderEpoch
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
 from millstream.core.store.job_graphs import is_recalled
 from millstream.core.store.store import Store, StoreError
 
@@ -37,8 +38,8 @@ class Recalls:
         leave: Callable[[JobId], None],
     ) -> None:
         self._store = store
-        self._patience = configuration.seconds("heartbeat.timeout")
-        self._interval = configuration.seconds("heartbeat.interval")
+        self._patience = configuration.get(HEARTBEAT_TIMEOUT)
+        self._interval = configuration.get(HEARTBEAT_INTERVAL)
         self._led = led
         self._leave = leave
         self._out_of_touch_since: float | None = None

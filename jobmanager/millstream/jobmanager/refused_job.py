@@ -23,12 +23,12 @@ from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.metrics.model import MetricGroup
 from millstream.core.processes.background import BackgroundTasks
-from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import StoreError
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
 from millstream.jobmanager.job_master.job_failures import job_failure
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.job_master.settings import JobMasterSettings
 from millstream.jobmanager.led_job import LedJob, last_graph
 from millstream.jobmanager.links import Links
 from millstream.jobmanager.restore_points import Led
@@ -40,7 +40,6 @@ class RefusedJob(LedJob):
     def __init__(
         self,
         submitted: JobGraph,
-        cluster: Configuration,
         links: Links,
         background: BackgroundTasks,
         clock: Clock,
@@ -48,7 +47,7 @@ class RefusedJob(LedJob):
         error: MillstreamError,
     ) -> None:
         graph = last_graph(submitted, led)
-        master = ScalingJobMaster(graph, cluster.seconds("slot.request.timeout"), Instant.of(clock))
+        master = JobMaster(graph, JobMasterSettings(), Instant.of(clock))
         super().__init__(graph, master, links, clock, led)
         self._error = str(error)
         self._background = background

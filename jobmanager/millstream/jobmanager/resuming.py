@@ -9,7 +9,7 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.uri_files import plain_uri
 from millstream.core.store.store import StoreError
 from millstream.jobmanager.job_checkpoints.job_checkpoints import JobCheckpoints
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.restore_points import Led
 
 log = logging.getLogger(__name__)
@@ -18,9 +18,7 @@ log = logging.getLogger(__name__)
 class Resuming:
     """`restarts`: the job has a restart strategy. `snapshot` is the one that it was started from, if any."""
 
-    def __init__(
-        self, master: ScalingJobMaster, checkpoints: JobCheckpoints, led: Led, restarts: bool, snapshot: str
-    ) -> None:
+    def __init__(self, master: JobMaster, checkpoints: JobCheckpoints, led: Led, restarts: bool, snapshot: str) -> None:
         self._master = master
         self._checkpoints = checkpoints
         self._led = led

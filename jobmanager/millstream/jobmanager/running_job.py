@@ -18,11 +18,9 @@ from msgspec.structs import replace
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
-from millstream.core.jobs.earlier_attempts import AttemptHistory
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, TaskManagerId, VertexId
 from millstream.core.jobs.job_events import JobEventKind
-from millstream.core.jobs.kept_checkpoint import IN_MEMORY, kept_text
 from millstream.core.jobs.stalls import ended
 from millstream.core.logs.logs import REPORTED
 from millstream.core.messages import task_manager as msg
@@ -37,6 +35,7 @@ from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
 from millstream.jobmanager.adaptive.bounds import Bounds
 from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
 from millstream.jobmanager.autoscaling import BY_ITSELF, Autoscaling
@@ -46,9 +45,9 @@ from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, c
 from millstream.jobmanager.job_checkpoints.job_checkpoints import FromTask, JobCheckpoints
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
-from millstream.jobmanager.job_master.job_master import Succeeding
+from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.job_master.job_slots import slot_needs
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.settings import Succeeding
 from millstream.jobmanager.job_metrics import checkpoint_gauges
 from millstream.jobmanager.job_settings import JobSettings
 from millstream.jobmanager.job_times import JobTimes
@@ -98,21 +97,16 @@ class RunningJob(LedJob):
                 led.stored.has_run,
                 may_start_again=bool(led.left) or restarts or not led.stored.has_run,
             )
-        master = ScalingJobMaster(
+        master = JobMaster(
             graph,
-            settings.slot_timeout,
+            settings.master,
             now,
             strategy,
-            settings.history_size,
-            settings.recovery is not None,
-            settings.same_error_limit,
-            succeeding,
-            settings.rescaling,
-            settings.adaptive,
-            submitted,
-            {VertexId(vertex): Bounds(*both) for vertex, both in led.stored.bounds.items()},
+            restoring=settings.recovery is not None,
+            succeeding=succeeding,
+            submitted=submitted,
+            bounds={VertexId(vertex): Bounds(*both) for vertex, both in led.stored.bounds.items()},
         )
-        master.execution_graph.earlier = AttemptHistory(settings.attempts_size)
         super().__init__(graph, master, links, clock, led)
         self.checkpoints = JobCheckpoints(
             master, settings.checkpoints, self, background, clock, led.points, restarts, settings.recovery, led.follows
@@ -189,7 +183,7 @@ class RunningJob(LedJob):
         if self.master.status.is_terminal:
             return json.dumps(ended(self.details(), now_ms).as_json()).encode()
         taken = checkpoint_facts(self.checkpoints.settings, self.checkpoints.coordinator.statistics)
-        interval_ms = round(self._settings.configuration.seconds("metrics.fetcher.update-interval") * 1000)
+        interval_ms = round(self._settings.configuration.get(METRICS_FETCHER_UPDATE_INTERVAL) * 1000)
         return json.dumps(explain(job_facts(self.master, taken, now_ms, interval_ms)).as_json()).encode()
 
     def suspend(self, reason: str) -> None:
@@ -210,8 +204,8 @@ class RunningJob(LedJob):
         ended = self.master.status.is_terminal
         return replace(
             job_details(self.master),
-            message=self._last_words() if ended else self.master.message,
-            latest_checkpoint=self._kept() if ended else latest,
+            message=self.checkpoints.kept.last_words() if ended else self.master.message,
+            latest_checkpoint=self.checkpoints.kept.kept() if ended else latest,
             resumption=self._resuming.now(self._links.recovers),
             restore_point=self.checkpoints.restore_point,
             resumed=self._resumed,
@@ -220,18 +214,6 @@ class RunningJob(LedJob):
             checkpoints=self._reports().everything(Instant.of(self._clock)) if ended else b"",
             epoch=self.epoch,
         )
-
-    def _kept(self) -> str:
-        """Returns the last checkpoint that is kept after the job has ended."""
-        return self.checkpoints.kept.kept(self.master.status, self.master.keeps_checkpoints)
-
-    def _last_words(self) -> str:
-        """Returns what to report of the ended job besides its failure."""
-        kept, master = self._kept(), self.master
-        about = kept_text(kept) if kept else ""
-        if self.checkpoints.kept.is_lost(master.status, master.keeps_checkpoints):
-            about = IN_MEMORY
-        return "; ".join(text for text in (master.message, about) if text)
 
     def metrics(self) -> list[MetricGroup]:
         """Returns the metrics of the job as a whole, and of the coordinators of its sources."""
@@ -362,7 +344,7 @@ class RunningJob(LedJob):
             log.log(level, "%s: %d tasks, %s", self.name, tasks, report.line, extra=REPORTED)
 
     def _job_ended(self) -> None:
-        self._log_end(self._last_words())
+        self._log_end(self.checkpoints.kept.last_words())
         self._sources.stop()
         self.checkpoints.restoration.interrupt()
         self._background.spawn(self._record_end())

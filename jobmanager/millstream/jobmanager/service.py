@@ -41,6 +41,8 @@ from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
+from millstream.core.settings.options.services import JOBMANAGER_RPC_PORT, REGISTRATION_TIMEOUT
 from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Leadership
@@ -123,7 +125,7 @@ class JobManagerService:
         handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration, self.metrics)]
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, handlers, self._configuration, "jobmanager.rpc.port"
+            host, port, handlers, self._configuration, JOBMANAGER_RPC_PORT
         )
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("jobmanager", self._configuration, self.metrics)
@@ -197,7 +199,7 @@ class JobManagerService:
     ) -> None:
         assert self._ha is not None, "start is called first"
         dialer = Dialer(Leader(self._ha.leaders, peer), contract, self._configuration, self._network)
-        timeout = None if self.recovers else self._configuration.seconds("registration.timeout")
+        timeout = None if self.recovers else self._configuration.get(REGISTRATION_TIMEOUT)
         reason = await dialer.keep_connected(peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(UnreachableError(reason))
@@ -208,7 +210,7 @@ class JobManagerService:
         The reports of many jobs are spread over the interval, so that the dispatcher can handle other messages.
         """
         beats = 0
-        every = max(1, round(self._configuration.seconds("metrics.fetcher.update-interval") / _TICK))
+        every = max(1, round(self._configuration.get(METRICS_FETCHER_UPDATE_INTERVAL) / _TICK))
         while True:
             await asyncio.sleep(_TICK)
             beats += 1

@@ -6,14 +6,14 @@ import asyncio
 
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.store.store import StoreError
-from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.restore_points import RestorePoints
 
 
 class StoredBounds:
     """Stores the bounds whenever they change."""
 
-    def __init__(self, master: ScalingJobMaster, points: RestorePoints, background: BackgroundTasks) -> None:
+    def __init__(self, master: JobMaster, points: RestorePoints, background: BackgroundTasks) -> None:
         self._master = master
         self._points = points
         self._background = background

@@ -27,12 +27,19 @@ from millstream.core.logs.log_files import log_folder
 from millstream.core.processes.handed_down import secret_options
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    ENV_LOG_DIR,
+    ENV_LOG_MAX,
+    HEALTH_PORT,
+    HEARTBEAT_TIMEOUT,
+    TASKMANAGER_RPC_PORT,
+)
 from millstream.core.settings.secrets import split_options
+from millstream.core.settings.variables import PROVIDER_TOKEN
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
 log = logging.getLogger(__name__)
 _PROVIDED = re.compile(r"taskmanager-([0-9a-f]{8})\.")
-TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"
 
 
 class _Phase(Enum):
@@ -90,9 +97,9 @@ class ProcessProvider:
         self._configuration = self._configuration.merged(
             {
                 **address_options(Role.RESOURCE_MANAGER, resource_manager_address),
-                "taskmanager.rpc.port": 0,
-                "health.port": 0,  # this process has it
-                "env.log.dir": str(self._logs),
+                TASKMANAGER_RPC_PORT: 0,
+                HEALTH_PORT: 0,  # this process has it
+                ENV_LOG_DIR: str(self._logs),
             }
         )
         for path, record in read_records(self._records).items():
@@ -126,7 +133,7 @@ class ProcessProvider:
         """A process whose session broke may come back; one that does not is ended."""
         started = self._started.get(token) if token else None
         if started is not None and started.phase is _Phase.REGISTERED:
-            patience = self._configuration.seconds("heartbeat.timeout")
+            patience = self._configuration.get(HEARTBEAT_TIMEOUT)
             self._cancel_reaper(started)
             started.reaper = asyncio.get_running_loop().call_later(patience, self._end, started)
 
@@ -197,7 +204,7 @@ class ProcessProvider:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                env={**os.environ, TOKEN_VARIABLE: token, **variables},
+                env={**os.environ, PROVIDER_TOKEN: token, **variables},
                 pass_fds=descriptors,
                 start_new_session=True,
             )
@@ -218,7 +225,7 @@ class ProcessProvider:
             found = _PROVIDED.match(path.name)
             if found is not None and found.group(1) not in running:
                 ended.setdefault(found.group(1), []).append(path)
-        for token in list(ended)[: max(0, len(ended) - self._configuration.integer("env.log.max"))]:
+        for token in list(ended)[: max(0, len(ended) - self._configuration.get(ENV_LOG_MAX))]:
             for path in ended[token]:
                 path.unlink(missing_ok=True)
 
@@ -231,7 +238,7 @@ class ProcessProvider:
                 await asyncio.sleep(self.POLL_ADOPTED)
             how = "unknown exit status"
         self._cancel_reaper(started)
-        for left in processes_with(TOKEN_VARIABLE, started.token):
+        for left in processes_with(PROVIDER_TOKEN, started.token):
             left.signal_group(signal.SIGKILL)
         started.record_path.unlink(missing_ok=True)
         del self._started[started.token]

@@ -43,6 +43,13 @@ from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import STANDS_BY, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.scheduling import (
+    RESOURCEMANAGER_PROVIDER,
+    RESOURCEMANAGER_TASKMANAGER_TIMEOUT,
+    SLOTMANAGER_NUMBER_OF_SLOTS_MAX,
+    TASKMANAGER_NUMBER_OF_TASK_SLOTS,
+)
+from millstream.core.settings.options.services import RESOURCEMANAGER_RPC_PORT
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Contest, Leadership
 from millstream.core.store.terms import StepDown, hold_office
@@ -125,7 +132,7 @@ class ResourceManagerService:
         self._clock = clock or SystemClock()
         self._ha = ha
         self._epoch: LeaderEpoch | None = None
-        self._on_demand = configuration.string("resourcemanager.provider") == "process"
+        self._on_demand = configuration.get(RESOURCEMANAGER_PROVIDER) == "process"
         self._provider = provider or (ProcessProvider(configuration) if self._on_demand else StandaloneProvider())
         self._slots = self._new_slots()
         self._background = BackgroundTasks()
@@ -143,7 +150,7 @@ class ResourceManagerService:
         handlers = [service_handler(RESOURCE_MANAGER, self), inspection_handler(self._configuration, self.metrics)]
         host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, handlers, self._configuration, "resourcemanager.rpc.port"
+            host, port, handlers, self._configuration, RESOURCEMANAGER_RPC_PORT
         )
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("resourcemanager", self._configuration, self.metrics)
@@ -383,9 +390,9 @@ class ResourceManagerService:
 
 def _provisioning(configuration: Configuration) -> Provisioning:
     return Provisioning(
-        slots_per_task_manager=max(1, configuration.integer("taskmanager.numberOfTaskSlots")),
-        max_slots=configuration.integer("slotmanager.number-of-slots.max"),
-        idle_timeout=configuration.seconds("resourcemanager.taskmanager-timeout"),
+        slots_per_task_manager=max(1, configuration.get(TASKMANAGER_NUMBER_OF_TASK_SLOTS)),
+        max_slots=configuration.get(SLOTMANAGER_NUMBER_OF_SLOTS_MAX),
+        idle_timeout=configuration.get(RESOURCEMANAGER_TASKMANAGER_TIMEOUT),
     )
 
 

@@ -20,10 +20,11 @@ from millstream.core.linux.memory import writable_memory
 from millstream.core.logs.tracebacks import with_causes
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.tasks import TASK_HEAP_SIZE
 
 log = logging.getLogger(__name__)
 
-OPTION = "taskmanager.memory.task.heap.size"
+OPTION = TASK_HEAP_SIZE
 _RESERVE = 64 * 1024 * 1024  # stacks of threads that start later: 8 MB each, used or not
 _NO_THREAD = "can't start new thread"  # the message of CPython, whatever the reason
 
@@ -33,7 +34,7 @@ VARIABLES = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
 
 def limit_of(configuration: Configuration) -> int:
     """In bytes; 0 when there is none."""
-    return configuration.integer(OPTION)
+    return configuration.get(OPTION)
 
 
 class _Limit(Struct):

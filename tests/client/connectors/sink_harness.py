@@ -27,6 +27,7 @@ class SinkHarness:
     ) -> None:  # fmt: skip
         context = runtime_context(subtask, parallelism, **place)
         harness = OperatorHarness(plan.SinkSpec(sink), context=context, failed_savepoints=failed_savepoints)
+        self._harness = harness
         context.operator_id = context.get_task_name()  # two sinks of a job differ by it
         self.operator = harness.operator
         self.operator.restore(GivenElements(StateKind.SINK_TRANSACTIONS, restored, shown))
@@ -48,10 +49,12 @@ class SinkHarness:
         return pickle.loads(pickle.dumps(self.operator.elements(number)[StateKind.SINK_TRANSACTIONS]))  # type: ignore[no-any-return]
 
     def complete(self, number: int) -> None:
-        self._call(self.operator.notify_checkpoint_complete, number)
+        assert self._call(self._harness.complete, number)
 
     def finish(self) -> None:
         self._call(self.operator.finish)
+        self._call(self._harness.deliver)
+        assert self.operator.is_drained
 
     def close(self) -> None:
         self._call(self.operator.close)

@@ -16,7 +16,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import RowBatch
 from millstream.datastream.connectors.base import Boundedness, PollStatus
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.line_socket import LineSocket, SocketOptions
+from millstream.datastream.connectors.fetching import FetchingReader
 from millstream.datastream.connectors.socket import SocketSplit, SocketTextSource
 
 
@@ -101,6 +101,7 @@ def test_lines_come_until_the_stream_ends(server: socket.socket, reading: Callab
         connection.sendall("é".encode()[1:] + b" end\nlast")
     assert one.all() == ["split é end", "last"]
     assert one.reader.snapshot_state(2) == []
+    one.reader.close()
     assert _threads() == []
 
 
@@ -147,21 +148,21 @@ def test_close_ends_the_thread_at_once(server: socket.socket, reading: Callable[
     assert _threads() == []
 
 
-def test_a_full_buffer_stops_reading_and_close_still_works(server: socket.socket) -> None:
-    changed = threading.Event()
-    lines = LineSocket(SocketOptions("127.0.0.1", _port(server), buffered_records=10), changed.set)
+def test_a_full_buffer_stops_reading_and_close_still_works(
+    server: socket.socket, reading: Callable[..., Reading], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FetchingReader, "capacity", 10)
+    one = reading()
     connection, _ = server.accept()
-    try:
+    with connection:
         connection.settimeout(0.2)
         with pytest.raises(TimeoutError):
             connection.sendall(b"line\n" * 5_000_000)
-        assert changed.wait(DEADLINE)
-        first = lines.take(1_000_000)
-        assert first is not None
-        assert 0 < len(first) < 50_000
-    finally:
-        lines.close()
-        connection.close()
+        assert one.woken.wait(DEADLINE)
+        batch = one.reader.poll_next(1_000_000)
+        assert isinstance(batch, RowBatch)
+        assert 0 < len(batch) < 50_000
+        one.reader.close()
     assert _threads() == []
 
 

@@ -13,6 +13,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fetched_log import LogSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from source_harness import SourceHarness, read_all, runtime_context
@@ -200,6 +201,7 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "parquet of a row type": _columnar,
     "csv of a schema": _csv_rows,
     "what another job has kept": _kept,
+    "fetched in a thread": lambda _: (source := LogSource((40, 1, 90)), source.expected()),
 }
 
 

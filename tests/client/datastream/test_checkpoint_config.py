@@ -251,7 +251,7 @@ def test_restart_strategies(env: StreamExecutionEnvironment) -> None:
         "restart-strategy.fixed-delay.delay": "2500",
     }
     assert options(env) == env.get_restart_strategy().options == fixed
-    assert env.get_configuration().seconds("restart-strategy.fixed-delay.delay") == 2.5
+    assert env.get_configuration().value("restart-strategy.fixed-delay.delay") == 2.5
     env.set_restart_strategy(RestartStrategies.failure_rate_restart(5, timedelta(minutes=1), Duration.of_millis(100)))
     assert options(env) == {
         "restart-strategy.type": "failure-rate",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from millstream.core.kernels import native
-from millstream.core.kernels.loading import VARIABLE, KernelsError, choose, kernels
+from millstream.core.kernels.loading import KernelsError, choose, kernels
+from millstream.core.settings.variables import KERNELS
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
 def test_numpy_can_be_forced() -> None:
     chosen = choose("numpy")
     assert (chosen.kernels.name, chosen.is_slower, chosen.advice) == ("numpy", False, "")
-    assert VARIABLE in chosen.reason
+    assert KERNELS in chosen.reason
 
 
 def test_a_library_that_is_required_and_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_anything_else_is_an_error() -> None:
 def test_a_process_chooses_once_and_logs_one_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "numpy")
+    monkeypatch.setenv(KERNELS, "numpy")
     with caplog.at_level(logging.INFO):
         assert kernels() is kernels()
     assert [record.getMessage() for record in caplog.records] == ["Kernels: numpy (as MILLSTREAM_KERNELS requests)"]

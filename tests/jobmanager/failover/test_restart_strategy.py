@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager.failover.restart_strategy import GiveUp, Restart, create_restart_strategy
 from millstream.jobmanager.failover.settings import (
     ExponentialDelay,
@@ -98,24 +99,28 @@ def test_jitter_stays_in_its_bounds(seed: int, gaps: list[int]) -> None:
         assert decision.delay_ms >= 75 or not decision.new_attempt
 
 
+def settings_of(options: dict[str, object], checkpointing: bool) -> RestartSettings:
+    return restart_settings(Configuration(options), checkpointing)
+
+
 def test_settings_have_flink_s_defaults() -> None:
-    assert restart_settings({}, checkpointing=False) == NoRestart()
-    assert restart_settings({}, checkpointing=True) == ExponentialDelay()
-    assert restart_settings({"restart-strategy.type": "fixed-delay"}, True) == FixedDelay(1, 1000)
-    assert restart_settings({"restart-strategy.type": "failurerate"}, True) == FailureRate(1, 60_000, 1000)
-    assert restart_settings({"restart-strategy.type": "off"}, True) == NoRestart()
+    assert settings_of({}, checkpointing=False) == NoRestart()
+    assert settings_of({}, checkpointing=True) == ExponentialDelay()
+    assert settings_of({"restart-strategy.type": "fixed-delay"}, True) == FixedDelay(1, 1000)
+    assert settings_of({"restart-strategy.type": "failurerate"}, True) == FailureRate(1, 60_000, 1000)
+    assert settings_of({"restart-strategy.type": "off"}, True) == NoRestart()
 
 
 def test_settings_are_read_in_seconds() -> None:
-    options = {
+    options: dict[str, object] = {
         "restart-strategy.type": "exponential-delay",
-        "restart-strategy.exponential-delay.initial-backoff": 0.5,
-        "restart-strategy.exponential-delay.max-backoff": 20.0,
+        "restart-strategy.exponential-delay.initial-backoff": "500 ms",
+        "restart-strategy.exponential-delay.max-backoff": "20 s",
         "restart-strategy.exponential-delay.backoff-multiplier": 3.0,
         "restart-strategy.exponential-delay.jitter-factor": "0.2",
         "restart-strategy.exponential-delay.attempts-before-reset-backoff": 7,
     }
-    assert restart_settings(options, False) == ExponentialDelay(500, 20_000, 3.0, 3_600_000, 0.2, 7)
+    assert settings_of(options, False) == ExponentialDelay(500, 20_000, 3.0, 3_600_000, 0.2, 7)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_settings_are_read_in_seconds() -> None:
             "jitter-factor",
         ),
         (
-            {"restart-strategy.type": "exponential-delay", "restart-strategy.exponential-delay.max-backoff": 0.1},
+            {"restart-strategy.type": "exponential-delay", "restart-strategy.exponential-delay.max-backoff": "100 ms"},
             "max-backoff",
         ),
         (
@@ -139,4 +144,4 @@ def test_settings_are_read_in_seconds() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        restart_settings(options, True)
+        settings_of(options, True)

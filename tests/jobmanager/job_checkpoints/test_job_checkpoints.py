@@ -32,6 +32,7 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.job_master.settings import JobMasterSettings
 from millstream.jobmanager.restore_points import RestorePoints
 
 M = TypeVar("M")
@@ -85,7 +86,7 @@ class Rig:
         self.surroundings = FakeSurroundings()
         self.background = BackgroundTasks()
         graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", "FORWARD")])
-        self.master = JobMaster(graph, 10.0, START)
+        self.master = JobMaster(graph, JobMasterSettings(slot_timeout=10.0), START)
         self.clock = SetClock()
         self.store = MemoryStore()
         self.session = self.store.connect()
@@ -314,7 +315,7 @@ async def test_splits_are_remembered_only_where_some_readers_may_restart_without
     strategy: str, remembered: int
 ) -> None:
     graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
-    master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
+    master, background = JobMaster(graph, JobMasterSettings(slot_timeout=10.0), START), BackgroundTasks()
     points = RestorePoints(graph.job_id, Candidate(MemoryStore().connect(), "host:1"))
     checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock(), points)
     assert checkpoints.sources.to_reader(assignment(1, b"7 bytes"))

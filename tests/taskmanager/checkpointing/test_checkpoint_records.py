@@ -43,7 +43,7 @@ def acknowledged(records: CheckpointRecords, number: int, full: bool = False) ->
     records.acknowledged(taken(records, number, full), f"chk-{number}", (f"file-{number}",), {})
 
 
-@pytest.mark.parametrize(("before", "after"), product(Stage, Stage))
+@pytest.mark.parametrize(("before", "after"), list(product(Stage, Stage)))
 def test_only_the_transitions_of_the_table_are_allowed(before: Stage, after: Stage) -> None:
     record = CheckpointRecord(3, FIRST, before)
     if after in TRANSITIONS[before]:

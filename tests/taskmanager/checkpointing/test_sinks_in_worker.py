@@ -63,6 +63,7 @@ def test_a_file_sink_continues_under_any_parallelism(
             rig.running(task).chain.finish()
         rig.checkpoint(3, *again)
         rig.notice(3, True, *again)
+    rig.turn_until(lambda: all(rig.operator(task, 1).is_drained for task in again))
     expected = [f"before-{number}-{n}" for number in range(old) for n in range(20)]
     expected += [f"after-{number}-{n}" for number in range(new) for n in range(20)]
     assert Counter(line for part in out.glob("part-*") for line in part.read_text().split()) == Counter(expected)

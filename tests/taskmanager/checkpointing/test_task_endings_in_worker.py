@@ -18,7 +18,7 @@ from millstream.core.messages.sources import ReaderEvent
 from millstream.core.snapshot import OperatorSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.datastream.functions import MapFunction
-from millstream.taskmanager.worker.checkpointing.task_checkpoints import _COMMIT_ATTEMPTS
+from millstream.taskmanager.worker.checkpointing.task_commits import COMMIT_ATTEMPTS
 
 CHECKPOINTED = {"execution.checkpointing.interval": "1 h"}
 
@@ -273,18 +273,18 @@ def test_a_commit_that_keeps_failing_fails_the_task(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "hopeless", ends=False)
     Committing.fails = True
     pipeline.from_the_source(1)
-    for _ in range(_COMMIT_ATTEMPTS - 1):
+    for _ in range(COMMIT_ATTEMPTS - 1):
         pipeline.notice(1)
     assert pipeline.states() == ["RUNNING", "RUNNING"]
     Committing.fails = False
     pipeline.notice(1)
     Committing.fails = True
-    for _ in range(_COMMIT_ATTEMPTS):
+    for _ in range(COMMIT_ATTEMPTS):
         assert pipeline.states() == ["RUNNING", "RUNNING"], "it counts from the last success"
         pipeline.notice(1)
     assert pipeline.states()[1] == "FAILED"
     assert "the broker is away" in rig.failure(pipeline.sink).exception
-    assert len(rig.messages(CommitFailed)) == 2 * (_COMMIT_ATTEMPTS - 1)
+    assert len(rig.messages(CommitFailed)) == 2 * (COMMIT_ATTEMPTS - 1)
 
 
 def test_a_stop_waits_for_its_commit(rig: CheckpointRig) -> None:

@@ -68,7 +68,7 @@ def test_an_aligned_checkpoint_becomes_unaligned_when_its_timeout_expires() -> N
     assert aligner.next_timeout == 1100
     assert aligner.received(1, timed(1)) == [Block(1)]
     assert aligner.tick(1099) == []
-    assert aligner.tick(1100) == taken(replace(timed(1), unaligned=True), 2, 3)
+    assert aligner.tick(1100) == taken(replace(timed(1), alignment=Alignment.UNALIGNED), 2, 3)
     assert aligner.next_timeout is None
 
 
@@ -82,7 +82,7 @@ def test_an_aligned_checkpoint_in_time_records_nothing() -> None:
 def test_one_producer_that_became_unaligned_makes_the_task_unaligned() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     assert aligner.received(1, timed(1)) == [Block(1)]
-    turned = replace(timed(1), unaligned=True)
+    turned = replace(timed(1), alignment=Alignment.UNALIGNED)
     assert aligner.announced(turned) == taken(turned, 2)
 
 

@@ -98,7 +98,7 @@ def test_a_blocked_aligned_barrier_can_be_made_to_overtake() -> None:
     passage.hurry(TIMED)
     assert not passage.is_open
     assert overtaken_by(passage) == [2]
-    assert flat(wire.take_all()) == [0, 1, replace(TIMED, unaligned=True), 2, 3]
+    assert flat(wire.take_all()) == [0, 1, replace(TIMED, alignment=Alignment.UNALIGNED), 2, 3]
 
 
 def test_an_aligned_barrier_that_was_sent_overtakes_nothing() -> None:

@@ -17,6 +17,15 @@ from millstream.core.clock import SystemClock
 from millstream.core.errors import MillstreamError
 from millstream.core.services.cluster_secret import SECRET_FILE, cluster_secret, make_secret_file
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.scheduling import RESOURCEMANAGER_PROVIDER, TASKMANAGER_NUMBER_OF_TASK_SLOTS
+from millstream.core.settings.options.services import (
+    ENV_LOG_DIR,
+    HA_STORAGE_DIR,
+    HA_TYPE,
+    IO_TMP_DIRS,
+    REST_ADDRESS,
+    REST_PORT,
+)
 
 if TYPE_CHECKING:
     from millstream.cli.cluster.directory import ClusterDirectory
@@ -61,32 +70,33 @@ def start(
     files = ClusterDirectory(cluster_directory(directory))
     if services:
         own: dict[str, object] = dict(Configuration.load(config_dir, overrides).to_dict()) if overrides else {}
-        own |= {"taskmanager.numberOfTaskSlots": slots} if slots is not None else {}
+        if slots is not None:
+            own[TASKMANAGER_NUMBER_OF_TASK_SLOTS] = slots
         return _start_services(files, services, 1 if taskmanagers is None else taskmanagers, own, timeout, verbose)
     configuration = Configuration(
         {
-            "io.tmp.dirs": str(files.root / "tmp"),
-            "env.log.dir": str(files.log),
-            "high-availability.type": "file",
-            "high-availability.storageDir": str(files.root / "ha"),
+            IO_TMP_DIRS: str(files.root / "tmp"),
+            ENV_LOG_DIR: str(files.log),
+            HA_TYPE: "file",
+            HA_STORAGE_DIR: str(files.root / "ha"),
             SECRET_FILE: str(files.secret),
             UNIX_SOCKET: str(files.unix_socket()),
         }
     )
     configuration = configuration.merged(Configuration.load(config_dir, overrides))
     if slots is not None:
-        configuration.set("taskmanager.numberOfTaskSlots", slots)
-    on_demand = configuration.string("resourcemanager.provider") == "process"
+        configuration.set(TASKMANAGER_NUMBER_OF_TASK_SLOTS, slots)
+    on_demand = configuration.get(RESOURCEMANAGER_PROVIDER) == "process"
     number = taskmanagers if taskmanagers is not None else 0 if on_demand else 1
     files.create()
-    if configuration.string(SECRET_FILE) == str(files.secret):
+    if configuration.get(SECRET_FILE) == str(files.secret):
         make_secret_file(files.secret)
     since_ms = SystemClock().now_ms()
     with files.locked(), progress_on_terminal(verbose) as progress:
         configuration = start_cluster(files, configuration, number, timeout, progress)
         resumed = jobs_that_start(configuration, since_ms, _LEADING_TIMEOUT, progress)
-    total = number * configuration.integer("taskmanager.numberOfTaskSlots")
-    address = f"{configuration.string('rest.address')}:{configuration.integer('rest.port')}"
+    total = number * configuration.get(TASKMANAGER_NUMBER_OF_TASK_SLOTS)
+    address = f"{configuration.get(REST_ADDRESS)}:{configuration.get(REST_PORT)}"
     offer = f"{number} task manager{'' if number == 1 else 's'}, {total} slot{'' if total == 1 else 's'}"
     click.echo(f"The cluster is up at {address}: {offer}. Its files are in {files.root}.")
     click.echo(f"Its dashboard is at {dashboard_url(configuration)}; `millstream dashboard --open` logs in there.")

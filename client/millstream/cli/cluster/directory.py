@@ -30,12 +30,19 @@ from millstream.core.logs.log_files import rotated
 from millstream.core.services.leader_lookup import Role, configured_address
 from millstream.core.services.security import is_loopback
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    IO_TMP_DIRS,
+    REST_ADDRESS,
+    REST_PORT,
+    REST_UNIX_SOCKET,
+    SSL_REST_CA,
+)
+from millstream.core.settings.variables import CLUSTER_MEMBER
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records, values_of
 
-UNIX_SOCKET = "rest.unix-socket"
+UNIX_SOCKET = REST_UNIX_SOCKET
 _LONGEST_SOCKET = 100
 _SHORT_TEMPORARY = Path("/tmp")
-MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
 
 
 class ClusterDirectory:
@@ -79,8 +86,8 @@ class ClusterDirectory:
 
     def write_curl_options(self, configuration: Configuration) -> None:
         """Keeps the Unix socket and the authority for curl. No process that takes the port is sent anything."""
-        options = [f'unix-socket = "{configuration.string(UNIX_SOCKET)}"'] if configuration.string(UNIX_SOCKET) else []
-        authority = configuration.string("security.ssl.rest.ca")
+        options = [f'unix-socket = "{configuration.get(UNIX_SOCKET)}"'] if configuration.get(UNIX_SOCKET) else []
+        authority = configuration.get(SSL_REST_CA)
         options += [f'cacert = "{authority}"'] if authority else []
         with open(self.conf / "curl", "w", opener=for_user_only) as file:
             file.write("\n".join(["# For `curl -K`. Written by `millstream cluster start`.", *options, ""]))
@@ -127,7 +134,7 @@ class ClusterDirectory:
 
     def members(self) -> list[ProcessRecord]:
         """Every running process of the cluster, also one that another process started."""
-        found = {record.pid: record for record in processes_with(MARK, str(self.root))}
+        found = {record.pid: record for record in processes_with(CLUSTER_MEMBER, str(self.root))}
         found.update({record.pid: record for record in self._provided().values()})
         found.update({record.pid: record for record in self.services().values()})
         return [record for record in found.values() if record.is_running()]
@@ -155,7 +162,7 @@ class ClusterDirectory:
         if not (self.conf / "config.yaml").exists():
             return {}
         options = self.configuration()
-        temporary = options.string("io.tmp.dirs")
+        temporary = options.get(IO_TMP_DIRS)
         owner = configured_address(options, Role.RESOURCE_MANAGER)
         records = read_records(Path(temporary) / "run") if temporary else {}
         return {path: record for path, record in records.items() if record.details.get("owner") == owner}
@@ -167,7 +174,7 @@ def cluster_serving(configuration: Configuration, default: Path) -> ClusterDirec
     A stopped cluster owns no address: daemons that were started by hand may listen there, with another secret or none.
     """
     wanted = _rest_of(configuration)
-    for root in dict.fromkeys([default, *sorted(map(Path, values_of(MARK)))]):
+    for root in dict.fromkeys([default, *sorted(map(Path, values_of(CLUSTER_MEMBER)))]):
         cluster = ClusterDirectory(root)
         with contextlib.suppress(MillstreamError):  # one of another version may have options that there are not here
             if cluster.is_running() and cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:
@@ -177,5 +184,5 @@ def cluster_serving(configuration: Configuration, default: Path) -> ClusterDirec
 
 def _rest_of(configuration: Configuration) -> tuple[str, int]:
     """Host and port; all names of loopback are one."""
-    host = configuration.string("rest.address")
-    return "loopback" if is_loopback(host) else host, configuration.integer("rest.port")
+    host = configuration.get(REST_ADDRESS)
+    return "loopback" if is_loopback(host) else host, configuration.get(REST_PORT)

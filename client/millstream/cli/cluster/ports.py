@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from millstream.core.errors import MillstreamError
 from millstream.core.services.leader_lookup import Role, endpoint_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import REST_BIND_ADDRESS, REST_PORT
 
 LISTENING = (
     *(endpoint_options(role) for role in Role if role is not Role.REST),
-    ("rest.bind-address", "rest.port"),
+    (REST_BIND_ADDRESS, REST_PORT),
 )
 _OWN_PORTS = range(12_000, 32_000)
 
@@ -33,7 +34,7 @@ def held_ports(configuration: Configuration) -> Iterator[Configuration]:
     chosen: dict[str, int] = {}
     with contextlib.ExitStack() as held:
         for host_key, port_key in LISTENING:
-            host, port = configuration.string(host_key), configuration.integer(port_key)
+            host, port = configuration.get(host_key), configuration.get(port_key)
             holder = held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
             try:
                 if port:

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from millstream.cli.cluster.directory import MARK, ClusterDirectory
-from millstream.cli.options import CLUSTER_DIR_VARIABLE
+from millstream.cli.cluster.directory import ClusterDirectory
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.log_files import open_to_append
 from millstream.core.logs.log_reading import read_piece
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import CLUSTER_DIR, CLUSTER_MEMBER
 from millstream.resourcemanager.process_records import ProcessRecord
 
 ONLY_ONE = ("resourcemanager", "jobmanager", "dispatcher")  # the order in which they start
@@ -101,7 +101,7 @@ def start_daemon(cluster: ClusterDirectory, name: str) -> Daemon:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
-            env={**os.environ, MARK: str(cluster.root), CLUSTER_DIR_VARIABLE: str(cluster.root)},
+            env={**os.environ, CLUSTER_MEMBER: str(cluster.root), CLUSTER_DIR: str(cluster.root)},
             start_new_session=True,
         )
     finally:

@@ -31,9 +31,11 @@ from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.session_end import end_of_session
 from millstream.core.services.rpc import Stub, channel_for_calls, explain
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_TARGET
+from millstream.core.settings.options.services import HA_CLUSTER_ID
+from millstream.core.settings.variables import JOB_ID
 from millstream.core.store.high_availability import is_highly_available
 from millstream.core.wire.contracts import DISPATCHER
-from millstream.datastream.execution.fixed_job_id import JOB_ID_VARIABLE
 
 log = logging.getLogger(__name__)
 _LOOK_AGAIN = 0.1
@@ -118,9 +120,9 @@ class Application:
 
     async def _run_program(self) -> int:
         """Runs the program in a process of its own. Returns its exit status."""
-        configuration = self._services.found.merged({"execution.target": "remote"})
+        configuration = self._services.found.merged({EXECUTION_TARGET: "remote"})
         environment, artifacts = await submit_artifacts(self._source, configuration, log.info)
-        more = {JOB_ID_VARIABLE: self._job_id} if self._job_id is not None else {}
+        more = {JOB_ID: self._job_id} if self._job_id is not None else {}
         with running_program(environment, self._source, configuration, artifacts, more) as process:
             return await end_of_session(process)
 
@@ -129,7 +131,7 @@ def _id_of_application(configuration: Configuration) -> JobId | None:
     """With high availability, the process that runs the program next has to find the job that the one before left."""
     if not is_highly_available(configuration):
         return None
-    return JobId(stable_id("application", configuration.string("high-availability.cluster-id")))
+    return JobId(stable_id("application", configuration.get(HA_CLUSTER_ID)))
 
 
 async def _cancel(stub: Stub, jobs: Sequence[JobDetails]) -> None:

@@ -19,9 +19,10 @@ from millstream.cli.programs.program_source import ProgramSource
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.state.listing import scaling
 from millstream.cli.tables import print_table
-from millstream.client.program import STATES_FILE_VARIABLE, VERBOSE_VARIABLE
 from millstream.core.errors import InvalidProgramError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import STATE_RECOVERY_IGNORE_UNCLAIMED_STATE, STATE_RECOVERY_PATH
+from millstream.core.settings.variables import STATES_FILE, VERBOSE
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.fitting.fit import (
     Fit,
@@ -38,8 +39,6 @@ from millstream.core.snapshot.inspection.verify import verify_snapshot
 from millstream.core.snapshot.metadata.program_json import program_from_json
 from millstream.core.snapshot.tables.exactness import inexact_values
 
-_PATH = "execution.state-recovery.path"
-_ALLOW = "execution.state-recovery.ignore-unclaimed-state"
 _RESULTS = {
     StateMatch.NEW: "new: starts empty",
     StateMatch.UNCLAIMED: "missing in the program",
@@ -51,14 +50,14 @@ def compare_with_snapshot(
     source: ProgramSource, configuration: Configuration, scratch: Path, as_json: bool, verbose: bool
 ) -> int:
     """Prints the comparison. Returns the exit status: 0 when a restore works, 1 when not."""
-    pointer = configuration.string(_PATH)
+    pointer = configuration.get(STATE_RECOVERY_PATH)
     if not pointer:
         raise click.UsageError("--dry-run compares the program with a snapshot: name it with -s")
     snapshot = open_snapshot(pointer)
     program, status = _declared(source, configuration, scratch, verbose)
     if status != 0:
         return status
-    allowed = configuration.boolean(_ALLOW)
+    allowed = configuration.get(STATE_RECOVERY_IGNORE_UNCLAIMED_STATE)
     found = fit(snapshot.metadata, program, allowed)
     damage = _damage(snapshot, found, verbose)
     if as_json:
@@ -86,7 +85,7 @@ def _declared(
     with progress_on_terminal(verbose) as progress:
         environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
     plan, states = scratch / "plan", scratch / "states.json"
-    more = {STATES_FILE_VARIABLE: str(states), **({VERBOSE_VARIABLE: "1"} if verbose else {})}
+    more = {STATES_FILE: str(states), **({VERBOSE: "1"} if verbose else {})}
     status = write_plan(environment, source, configuration, artifacts, plan, more)
     if status != 0:
         return (), status

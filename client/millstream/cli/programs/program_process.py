@@ -29,6 +29,7 @@ from millstream.core.processes.handed_down import secret_options
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Role
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import split_options
+from millstream.core.settings.variables import PARENT_FD, PLAN_FILE, PROGRAM_ARTIFACTS, PROGRAM_CONFIGURATION
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
@@ -109,7 +110,7 @@ def running_program(
     theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
     try:
         with secret_options(secret) as (descriptors, secret_variables), in_use(environment.lock) as held:
-            orders = {**_variables(plain, artifacts), **secret_variables, **more, "MILLSTREAM_PARENT_FD": str(theirs)}
+            orders = {**_variables(plain, artifacts), **secret_variables, **more, PARENT_FD: str(theirs)}
             process = subprocess.Popen(
                 command,
                 env=child_variables(environment, variables=orders),
@@ -141,7 +142,7 @@ def write_plan(
     `more` are variables for the program's process. Returns its exit status.
     """
     plain, secret = split_options(configuration.to_dict())
-    program = {**_variables(plain, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file), **(more or {})}
+    program = {**_variables(plain, artifacts), PLAN_FILE: str(plan_file), **(more or {})}
     command = _command(environment, source)
     with secret_options(secret) as (descriptors, secret_variables), in_use(environment.lock) as held:
         variables = child_variables(environment, variables={**program, **secret_variables})
@@ -163,6 +164,6 @@ def _command(environment: Environment, source: ProgramSource) -> list[str]:
 def _variables(options: Mapping[str, str], artifacts: Sequence[Artifact]) -> dict[str, str]:
     listed = [{"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name} for artifact in artifacts]
     return {
-        "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(options),
-        "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps(listed),
+        PROGRAM_CONFIGURATION: json.dumps(options),
+        PROGRAM_ARTIFACTS: json.dumps(listed),
     }

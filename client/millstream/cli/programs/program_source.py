@@ -10,6 +10,7 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import WEB_UPLOAD_MAX_SIZE
 from millstream.datastream.graph.configured_files import with_configured_files
 
 
@@ -56,7 +57,7 @@ def program_source(options: ProgramOptions, configuration: Configuration, scratc
         from millstream.core.environments.unpacking import UnpackLimits
 
         limits = UnpackLimits.of(configuration)
-        wheel = validate_wheel(path, configuration.integer("web.upload.max-size"), limits=limits)
+        wheel = validate_wheel(path, configuration.get(WEB_UPLOAD_MAX_SIZE), limits=limits)
         files.insert(0, ArtifactFile(path, ArtifactKind.WHEEL, path.name))
         return ProgramSource(("--entry", wheel.entry(options.entry)), tuple(files), arguments)
     if path.suffix != ".py":

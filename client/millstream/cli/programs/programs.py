@@ -23,6 +23,16 @@ from millstream.cli.progress import progress_in_lines, progress_on_terminal
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_ATTACHED, EXECUTION_TARGET
+from millstream.core.settings.options.scheduling import PARALLELISM_DEFAULT
+from millstream.core.settings.options.services import DISPATCHER_RPC_PORT
+from millstream.core.settings.options.submission import (
+    PYTHON_ARCHIVES,
+    PYTHON_EXECUTABLE,
+    PYTHON_FILES,
+    PYTHON_REQUIREMENTS,
+)
+from millstream.core.settings.variables import RUN_ARGUMENTS
 
 if TYPE_CHECKING:
     from millstream.cli.programs.program_source import ProgramSource
@@ -114,7 +124,6 @@ def run(
     from millstream.cli.programs.program_process import become_program, submit_artifacts
     from millstream.cli.programs.rerun import rerun_arguments
     from millstream.cli.rest import RestClient
-    from millstream.client.failure_text import RUN_VARIABLE
 
     if as_json and not dry_run:
         raise click.UsageError("--json belongs to --dry-run")
@@ -124,15 +133,15 @@ def run(
         return _dry_run(program, configuration.merged(recovery), as_json, verbose)
     configuration = with_options(client_configuration(config_dir, overrides, address), parallelism, program)
     configuration = configuration.merged(recovery)
-    configuration.set("execution.target", "remote")
+    configuration.set(EXECUTION_TARGET, "remote")
     if detached:
-        configuration.set("execution.attached", False)
+        configuration.set(EXECUTION_ATTACHED, False)
     with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
         source = job_source(program, configuration, Path(scratch))
         client = RestClient(configuration)
         configuration = configuration.merged(_dispatcher_of(client, configuration))
         environment, artifacts = asyncio.run(submit_artifacts(source, configuration, progress_in_lines(verbose)))
-    again = {RUN_VARIABLE: rerun_arguments(sys.argv, len(given))}
+    again = {RUN_ARGUMENTS: rerun_arguments(sys.argv, len(given))}
     return become_program(environment, source, configuration, artifacts, again)
 
 
@@ -187,12 +196,12 @@ def job_source(program: dict[str, Any], configuration: Configuration, scratch: P
 
 def with_options(configuration: Configuration, parallelism: int | None, program: dict[str, Any]) -> Configuration:
     """With what has an option of its own; that is taken out of `program`."""
-    more = {
-        "parallelism.default": parallelism,
-        "python.executable": program.pop("python"),
-        "python.files": program.pop("python_files"),
-        "python.requirements": program.pop("requirements"),
-        "python.archives": program.pop("archives"),
+    more: dict[str, Any] = {
+        PARALLELISM_DEFAULT: parallelism,
+        PYTHON_EXECUTABLE: program.pop("python"),
+        PYTHON_FILES: program.pop("python_files"),
+        PYTHON_REQUIREMENTS: program.pop("requirements"),
+        PYTHON_ARCHIVES: program.pop("archives"),
     }
     return configuration.merged({key: value for key, value in more.items() if value is not None})
 
@@ -215,7 +224,7 @@ def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str
     address = str(reported.get("dispatcher-rpc-address", ""))
     if ":" in address:
         return address_options(Role.DISPATCHER, address)
-    if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
+    if configuration.is_set(DISPATCHER_RPC_PORT) and configuration.get(DISPATCHER_RPC_PORT):
         return {}
     raise MillstreamError(
         f"{client.address} does not report where its dispatcher accepts jobs: is it a Millstream cluster?"

@@ -13,6 +13,7 @@ from millstream.cli.failures import Command, Group
 from millstream.cli.options import configuration_options, role_option, verbose_option
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import REST_AUTH_TOKENS_FILE
 
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,100}\Z")
 
@@ -66,7 +67,7 @@ def token(
     """
     from millstream.cli.security.folder import add_token
 
-    where = file or Configuration.load(config_dir, overrides).string("security.rest.auth.tokens-file")
+    where = file or Configuration.load(config_dir, overrides).get(REST_AUTH_TOKENS_FILE)
     if not where:
         raise MillstreamError("name the tokens file: --file FILE, or the option 'security.rest.auth.tokens-file'")
     if not _NAME.match(name):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.files.directories import for_user_only, private_folder
 from millstream.core.services.cluster_secret import make_secret_file, new_secret
+from millstream.core.settings.options.services import CLUSTER_SECRET_FILE, REST_AUTH_TOKENS_FILE
 
 if TYPE_CHECKING:
     from millstream.core.services.authority import Authority
@@ -61,15 +62,15 @@ class SecurityFolder:
         import yaml
 
         options: dict[str, object] = {
-            "security.cluster.secret-file": str(self._root / "cluster.secret"),
-            "security.rest.auth.tokens-file": str(self._root / "tokens"),
+            CLUSTER_SECRET_FILE: str(self._root / "cluster.secret"),
+            REST_AUTH_TOKENS_FILE: str(self._root / "tokens"),
         }
         for part in ("internal", "rest"):
             options[f"security.ssl.{part}.enabled"] = True
             options[f"security.ssl.{part}.cert"] = str(self._root / f"{part}.crt")
             options[f"security.ssl.{part}.key"] = str(self._root / f"{part}.key")
             options[f"security.ssl.{part}.ca"] = str(self._root / "authority.crt")
-        return _HEAD + yaml.safe_dump(options, sort_keys=False)
+        return _HEAD + yaml.safe_dump({str(key): value for key, value in options.items()}, sort_keys=False)
 
     def _authority(self, kind: type[Authority]) -> tuple[Authority, bool]:
         certificate, key = self._root / "authority.crt", self._root / "authority.key"

@@ -45,15 +45,10 @@ class _Adapted(KeyedProcessFunction, CheckpointedFunction):
             self.function.snapshot_state(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._notify("notify_checkpoint_complete", checkpoint_id)
+        self.function.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._notify("notify_checkpoint_aborted", checkpoint_id)
-
-    def _notify(self, method: str, checkpoint_id: int) -> None:
-        call = getattr(self.function, method, None)
-        if call is not None:
-            call(checkpoint_id)
+        self.function.notify_checkpoint_aborted(checkpoint_id)
 
 
 class KeyedMapAdapter(_Adapted):

@@ -2,8 +2,8 @@
 
 A source is made of splits. Its `SplitEnumerator` runs once per job, in the job's enumerator process, and hands splits
 to the `SourceReader`s, one in each subtask of the source. Readers are polled by the slot worker's loop and must not
-block: one that waits for something outside uses a thread of its own and calls `context.wake_up()` when it has records.
-A sink makes one `SinkWriter` in each subtask.
+block: one that waits for another system fetches in a thread (`FetchingReader`), or calls `context.wake_up()` itself
+when it has records. A sink makes one `SinkWriter` in each subtask.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millstream.core.environments.data_files import DataFile
 from millstream.core.records.batches import Batch
 from millstream.core.records.type_variables import SplitT, T_co, T_contra
 from millstream.core.records.types import PICKLED, TypeInformation
-from millstream.datastream.functions import OutputTag, RuntimeContext
+from millstream.datastream.functions import CheckpointListener, OutputTag, RuntimeContext
 
 
 class Boundedness(Enum):
@@ -66,8 +66,13 @@ class SourceReaderContext(ABC):
         raise NotImplementedError("this context has no side outputs")
 
 
-class SourceReader(ABC, Generic[SplitT]):
-    """Reads splits in one subtask."""
+class SourceReader(CheckpointListener, ABC, Generic[SplitT]):
+    """Reads splits in one subtask.
+
+    What another system shows of its position, such as the offsets of a consumer group, is to be written in
+    `notify_checkpoint_complete`. Splits that were read to their end are not in `snapshot_state`: a reader that has to
+    report them too remembers them itself.
+    """
 
     def start(self) -> None:  # a hook: most readers need none
         """Called once, before anything else. The place for the first split request."""
@@ -153,8 +158,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """
 
 
-class SplitEnumerator(ABC, Generic[SplitT]):
-    """Finds splits and hands them out."""
+class SplitEnumerator(CheckpointListener, ABC, Generic[SplitT]):
+    """Finds splits and hands them out. It is notified of completed checkpoints, not of aborted ones."""
 
     def start(self) -> None:  # a hook
         """Called once, before anything else."""
@@ -262,17 +267,17 @@ class Source(ABC, Generic[SplitT, T_co]):
         return True
 
 
-class SinkWriter(ABC):
-    """Writes in one subtask."""
+class SinkWriter(CheckpointListener, ABC):
+    """Writes in one subtask. `flush` comes before the barrier of a checkpoint, and the notification of it after."""
 
     @abstractmethod
     def write(self, batch: Batch, /) -> None:
         """Called with each batch, whose records are the writer's own. Blocking here is backpressure."""
 
-    def flush(self, end_of_input: bool, /) -> None:  # noqa: B027  # a hook
+    def flush(self, end_of_input: bool, /) -> None:  # a hook
         """Called when everything written has to be out: at the end of the input, before `close`."""
 
-    def close(self) -> None:  # noqa: B027  # a hook
+    def close(self) -> None:  # a hook
         """Called once, also after a failure; without `flush` before it, the input did not end."""
 
 

@@ -1,9 +1,8 @@
-"""A thread that reads delimited text from a TCP socket into a bounded buffer.
+"""Reads delimited text from a TCP socket, in the thread of a `FetchingReader`.
 
-The thread owns the socket. The buffer is shared under one lock; when it is full the thread stops reading, so the sender
-feels the backpressure through TCP. `close` interrupts every wait of the thread: connecting, reading, a full buffer and
-the pause between two attempts; only a name lookup cannot be interrupted, and then the thread ends automatically after
-it.
+When the reader has no room, nothing is read, so the sender feels the backpressure through TCP. `wake_up` interrupts
+connecting, reading and the pause between two attempts; only a name lookup cannot be interrupted, and then the thread
+ends automatically after it.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ import contextlib
 import os
 import selectors
 import socket
-import threading
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from typing import Any
 
+from millstream.core.overriding import override
+from millstream.core.records.batches import RowBatch
 from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.fetching import Fetched, SplitReader
 from millstream.datastream.connectors.malformed import DeadLetter
 
 LARGEST_RECORD = 64 * 1024 * 1024
-_CLOSE_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,79 +32,76 @@ class SocketOptions:
     delimiter: str = "\n"
     max_retry: int = 0
     retry_delay: float = 0.5
-    buffered_records: int = 65536
 
 
-class _ClosedError(Exception):
-    """The reader was closed while the thread waited."""
+class _WokenError(Exception):
+    """The thread is wanted for something else while it waits."""
 
 
-class LineSocket:
-    """Starts reading at once. `on_change` is called from the thread when there is something to take."""
+class LineSocket(SplitReader[Any]):
+    """Reads one connection, which is its split, and connects again as the options have it."""
 
-    def __init__(self, options: SocketOptions, on_change: Callable[[], None]) -> None:
+    def __init__(self, options: SocketOptions) -> None:
         self._options = options
-        self._on_change = on_change
         self._address = f"{options.host}:{options.port}"
-        self._records: deque[str | DeadLetter] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._ended = False
-        self._error: ConnectorError | None = None
+        self._split: Any = None
+        self._socket: socket.socket | None = None
+        self._rest, self._offset = b"", 0  # of the connection
+        self._retries = 0
+        self._pauses = False  # before the next attempt
         self._interrupt, self._interrupter = socket.socketpair()
         self._interrupt.setblocking(False)
-        self._thread = threading.Thread(target=self._run, name=f"socket {options.host}:{options.port}", daemon=True)
-        self._thread.start()
 
-    def take(self, count: int) -> list[str | DeadLetter] | None:
-        """At most `count` records, or what is none; none when there are none now, None when the stream ended.
+    def add_splits(self, splits: list[Any]) -> None:
+        """The one connection; the options say where to connect."""
+        (self._split,) = splits
 
-        Raises its error.
-        """
-        with self._changed:
-            if self._records:
-                taken = list(islice(self._records, count))
-                for _ in taken:
-                    self._records.popleft()
-                self._changed.notify()
-                return taken
-            if self._error is not None:
-                raise self._error
-            return None if self._ended else []
+    def wake_up(self) -> None:
+        """Interrupts connecting, reading and the pause between two attempts."""
+        with contextlib.suppress(OSError):  # closed
+            self._interrupter.send(b"!")
+
+    @override
+    def fetch(self) -> list[Fetched[Any]]:
+        try:
+            if self._pauses:
+                self._wait(None, 0, self._options.retry_delay)
+                self._pauses = False
+            if self._socket is None:
+                self._rest, self._offset = b"", 0
+                self._socket = self._connect()
+            return self._read(self._socket)
+        except _WokenError:
+            return []
+        except (OSError, UnicodeError) as error:
+            self._disconnect()
+            return self._over(self._failed(error))
 
     def close(self) -> None:
-        """Ends the thread. May be called twice."""
-        with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            self._changed.notify()
+        """Closes the connection."""
+        self._disconnect()
         self._interrupter.close()
-        self._thread.join(_CLOSE_TIMEOUT)
+        self._interrupt.close()
 
-    def _run(self) -> None:
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _over(self, failure: ConnectorError | None) -> list[Fetched[Any]]:
+        """A connection has ended, or was not made: another one follows, or the end."""
         options = self._options
-        retries = 0
-        try:
-            while True:
-                failure: ConnectorError | None = None
-                try:
-                    self._read_connection()
-                except (OSError, UnicodeError) as error:
-                    failure = self._failed(error)
-                if options.max_retry != -1 and retries >= options.max_retry:
-                    self._finish(failure)
-                    return
-                retries += 1
-                self._wait(None, 0, options.retry_delay)
-        except _ClosedError:
-            self._finish(None)
-        except ConnectorError as error:
-            self._finish(error)
-        except Exception as error:
-            self._finish(self._failed(error))
-        finally:
-            self._interrupt.close()
+        if options.max_retry == -1 or self._retries < options.max_retry:
+            self._retries += 1
+            self._pauses = True
+            return []
+        if failure is not None:
+            raise failure
+        return [self._fetched([], ended=True)]
+
+    def _fetched(self, records: list[str | DeadLetter], ended: bool = False) -> Fetched[Any]:
+        """What was read cannot be read again: the position is always the same."""
+        return Fetched(self._split.split_id, RowBatch(records), lambda count: self._split, ended)
 
     def _failed(self, error: Exception) -> ConnectorError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -114,21 +109,16 @@ class LineSocket:
         failure.__cause__ = error
         return failure
 
-    def _finish(self, error: ConnectorError | None) -> None:
-        with self._changed:
-            self._ended = True
-            self._error = error
-        self._on_change()
-
     def _wait(self, sock: socket.socket | None, event: int, timeout: float | None = None) -> None:
-        """Until the socket is ready, the time is over, or the reader is closed."""
+        """Until the socket is ready, the time is over, or the thread is wanted for something else."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._interrupt, selectors.EVENT_READ)
             if sock is not None:
                 selector.register(sock, event)
             for key, _ in selector.select(timeout):
                 if key.fileobj is self._interrupt:
-                    raise _ClosedError
+                    self._interrupt.recv(65536)
+                    raise _WokenError
 
     def _connect(self) -> socket.socket:
         last = OSError("the name has no address")
@@ -148,30 +138,28 @@ class LineSocket:
                 last = OSError(code, os.strerror(code))
         raise last
 
-    def _read_connection(self) -> None:
-        """One connection, from its start to its end."""
+    def _read(self, sock: socket.socket) -> list[Fetched[Any]]:
+        """What has come."""
         delimiter = self._options.delimiter.encode()
-        rest, offset = b"", 0
-        with self._connect() as sock, selectors.DefaultSelector() as selector:
-            selector.register(self._interrupt, selectors.EVENT_READ)
-            selector.register(sock, selectors.EVENT_READ)
-            while True:
-                if any(key.fileobj is self._interrupt for key, _ in selector.select()):
-                    raise _ClosedError
-                with contextlib.suppress(BlockingIOError):
-                    data = sock.recv(65536)
-                    *records, rest = (rest + data).split(delimiter)
-                    if not data and rest:
-                        records.append(rest)
-                    if len(rest) > LARGEST_RECORD:
-                        raise ConnectorError(
-                            f"socket source {self._address}: no delimiter {self._options.delimiter!r} in "
-                            f"{LARGEST_RECORD} bytes; is it the right one?"
-                        )
-                    self._put(self._decoded(records, offset))
-                    offset += sum(map(len, records)) + len(records) * len(delimiter)
-                    if not data:
-                        return
+        self._wait(sock, selectors.EVENT_READ)
+        try:
+            data = sock.recv(65536)
+        except BlockingIOError:
+            return []
+        *records, self._rest = (self._rest + data).split(delimiter)
+        if not data and self._rest:
+            records.append(self._rest)
+        if len(self._rest) > LARGEST_RECORD:
+            raise ConnectorError(
+                f"socket source {self._address}: no delimiter {self._options.delimiter!r} in {LARGEST_RECORD} bytes; "
+                "is it the right one?"
+            )
+        fetched = [self._fetched(self._decoded(records, self._offset))] if records else []
+        self._offset += sum(map(len, records)) + len(records) * len(delimiter)
+        if not data:
+            self._disconnect()
+            fetched += self._over(None)
+        return fetched
 
     def _decoded(self, records: list[bytes], offset: int) -> list[str | DeadLetter]:
         """As text, with a dead letter in the place of what is none. Offsets count from the connection's beginning."""
@@ -185,13 +173,3 @@ class LineSocket:
                 decoded.append(DeadLetter(self._address, offset, record, f"not valid utf-8: {error.reason}"))
             offset += len(record) + len(self._options.delimiter.encode())
         return decoded
-
-    def _put(self, records: list[str | DeadLetter]) -> None:
-        if not records:
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._records) < self._options.buffered_records)
-            if self._closed:
-                raise _ClosedError
-            self._records.extend(records)
-        self._on_change()

@@ -11,13 +11,13 @@ from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.types import STRING, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
-    PollStatus,
     Source,
     SourceReader,
     SourceReaderContext,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
+from millstream.datastream.connectors.fetching import FetchingReader
 from millstream.datastream.connectors.line_socket import LineSocket, SocketOptions
 from millstream.datastream.connectors.malformed import (
     DeadLetter,
@@ -26,7 +26,7 @@ from millstream.datastream.connectors.malformed import (
     MalformedRecords,
     OnError,
 )
-from millstream.datastream.connectors.split_queue import OneSplitReader, QueueEnumerator
+from millstream.datastream.connectors.split_queue import QueueEnumerator
 from millstream.datastream.functions import OutputTag
 
 
@@ -36,6 +36,11 @@ class SocketSplit:
 
     host: str
     port: int
+
+    @property
+    def split_id(self) -> str:
+        """The address."""
+        return f"{self.host}:{self.port}"
 
 
 class SocketTextSource(Source[SocketSplit, str]):
@@ -90,41 +95,21 @@ class SocketTextSource(Source[SocketSplit, str]):
         return STRING
 
 
-class _SocketReader(OneSplitReader[SocketSplit]):
+class _SocketReader(FetchingReader[Any]):
     """Its state is the split, and how many records were none."""
 
     def __init__(self, context: SourceReaderContext, options: SocketOptions, handling: ErrorHandling) -> None:
-        super().__init__(context)
-        self._options = options
-        self._socket: LineSocket | None = None
+        super().__init__(context, LineSocket(options), f"socket {options.host}:{options.port}")
         self._malformed = MalformedRecords(handling, context, lambda letter: f"socket source {letter.source}")
 
-    def open_split(self, split: SocketSplit) -> None:
-        """Connects, on the socket's own thread."""
-        self._socket = LineSocket(self._options, self.context.wake_up)
-
-    @override
-    def read(self, max_rows: int) -> Batch | PollStatus | None:
-        records = self._socket.take(max_rows) if self._socket else None
-        if records is None:
-            return None
-        if not records:
-            return PollStatus.NOTHING_AVAILABLE
+    def on_batch(self, batch: Batch) -> Batch:
+        """Takes out what is no record."""
+        records = batch.records()
         self._malformed.handle([record for record in records if isinstance(record, DeadLetter)])
         return RowBatch([record for record in records if isinstance(record, str)])
 
-    def current_split(self) -> SocketSplit:
-        """A restored reader connects again."""
-        return SocketSplit(self._options.host, self._options.port)
-
-    @override
-    def close_split(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
     def add_splits(self, splits: list[Any]) -> None:
-        """Queues them; a count goes to the count."""
+        """A count goes to the count."""
         self._malformed.restore([split for split in splits if isinstance(split, MalformedCount)])
         connections = [split for split in splits if not isinstance(split, MalformedCount)]
         if connections:

@@ -1,15 +1,20 @@
 """Sinks that are exactly-once: what they write becomes visible with the checkpoint that holds it, once.
 
-A copy of the sink works in each subtask, on one thread, in this order:
+A copy of the sink works in each subtask, in this order:
 
 - start: `open`; after a failure `recover_and_commit` for every transaction that the restored checkpoint holds as
   pre-committed, `recover_and_abort` for the one that it holds as open, `restore_writer_state`; then, on every start,
   `abort_leftovers` and the first `begin_transaction`;
 - records: `write` into the open transaction, and now and then `check`;
 - at a checkpoint's barrier: `pre_commit` (or `pre_commit_for_savepoint`), `snapshot_writer_state`, `begin_transaction`;
-- when the checkpoint is complete: `commit` of everything pre-committed up to it, in order;
+- when the checkpoint is complete: `commit` of everything pre-committed up to it, in order, on a thread of its own;
 - end of input: `finish`, then a last checkpoint. A job without checkpoints pre-commits and commits at once;
 - end of the task: `abort` of a transaction that is still open, and `close`, also after a failure.
+
+All methods but `commit` are called on the task's thread. While a commit runs, which may take its time, the task writes
+the next transactions and takes checkpoints; commits that become due meanwhile wait for it. A task that fails or is
+cancelled waits for it a few seconds; after that it may have its effect beside the next attempt, which commits the same
+transaction again.
 
 A checkpoint that is given up aborts nothing: its transactions are committed with the next one that completes. A plain
 savepoint pre-commits and commits nothing, because a failure later would restore an older checkpoint.
@@ -82,9 +87,14 @@ class TwoPhaseCommitSink(Sink[T_contra], Generic[T, T_contra]):
     def commit(self, transaction: T, /) -> None:
         """Makes a pre-committed transaction visible.
 
-        Called when a checkpoint that holds it is complete. Must be idempotent: after a crash it is called again for
-        transactions that may have been committed already, and must neither fail nor write twice. When it raises, it is
-        called again with the next notice, or by the next attempt; nothing later is committed before it.
+        Called when a checkpoint that holds it is complete, on a thread that is the same for all commits of a subtask,
+        while other methods work on later transactions: what they share with it has to be safe for that. It must not
+        change `transaction`, which checkpoints hold until it is committed.
+
+        Must be idempotent: after a crash it is called again for transactions that may have been committed already, even
+        while an earlier attempt still does so, and must neither fail nor write twice. When it raises, it is called
+        again with the next notice, or by the next attempt; nothing later is committed before it. After five failures in
+        a row the task fails.
         """
 
     @abstractmethod
@@ -92,7 +102,7 @@ class TwoPhaseCommitSink(Sink[T_contra], Generic[T, T_contra]):
         """Throws an open transaction away: nothing of it may become visible."""
 
     def recover_and_commit(self, transaction: T, /) -> None:
-        """Called instead of `commit` for a `transaction` of a restored checkpoint.
+        """Called instead of `commit` for a `transaction` of a restored checkpoint, on the task's thread.
 
         An exception fails the start of the task.
         """

@@ -21,6 +21,7 @@ from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
 from millstream.core.jobs.plan.plan import (
     BroadcastPartitioner,
     CollectSpec,
+    CommittingWriterSpec,
     CustomPartitioner,
     FilterSpec,
     FlatMapSpec,
@@ -57,7 +58,8 @@ from millstream.datastream.adapters.signatures import (
 )
 from millstream.datastream.adapters.united_types import may_be_united
 from millstream.datastream.connectors.base import Sink, SupportsPreprocessing
-from millstream.datastream.data_stream.data_stream_sink import DataStreamSink
+from millstream.datastream.connectors.global_commit import CommitterOf, GlobalCommitSink
+from millstream.datastream.data_stream.data_stream_sink import CommittedSink, DataStreamSink
 from millstream.datastream.data_stream.operator_settings import OperatorSettings, checked_buffer_timeout
 from millstream.datastream.functions import (
     Context,
@@ -751,7 +753,8 @@ class DataStream(OperatorSettings, Generic[T_co]):
         sink = sink.for_type(self._type)
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         stream: DataStream[T_co] = self if transformer is None else transformer.apply(self)
-        return stream._sink(type(sink).__name__, sink)
+        name = type(sink).__name__
+        return stream._committed(name, sink) if isinstance(sink, GlobalCommitSink) else stream._sink(name, sink)
 
     def add_sink(self, sink_func: SinkFunction[T_co] | Callable[[T_co], object] | Sink[T_co]) -> DataStreamSink:
         """Calls `sink_func` for every record: a SinkFunction, or a callable `(value)`; a Sink is used as by `sink_to`.
@@ -815,6 +818,17 @@ class DataStream(OperatorSettings, Generic[T_co]):
 
     def _sink(self, name: str, sink: Sink[Any]) -> DataStreamSink:
         return DataStreamSink(self._add(name, SinkSpec(sink), PICKLED))
+
+    def _committed(self, name: str, sink: GlobalCommitSink[Any, Any]) -> DataStreamSink:
+        """The writers, and behind them one committer.
+
+        On this exchange barriers do not overtake records: what writers emit before a barrier is in its checkpoint.
+        """
+        writer = self._add(name, CommittingWriterSpec(sink), PICKLED)
+        committables = PartitionTransformation(writer, RescalePartitioner())
+        committer = self._environment.add_operator(name, committables, SinkSpec(CommitterOf(sink)), PICKLED)
+        committer.parallelism, committer.non_parallel = 1, True
+        return CommittedSink(writer, committer)
 
     def _add(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> OperatorTransformation:
         return self._environment.add_operator(name, self._transformation, spec, record_type)

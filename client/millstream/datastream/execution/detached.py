@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 from millstream.common.completable_future import CompletableFuture
 from millstream.core.errors import InvalidProgramError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_ATTACHED, EXECUTION_TARGET
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult
 from millstream.datastream.execution.forwarding import ForwardingJobClient
 
-SUBMITTED_FILE_VARIABLE = "MILLSTREAM_SUBMITTED_FILE"  # the path of the file that lists the submissions
 _submitted: list[str] = []
 
 
@@ -31,7 +31,7 @@ class DetachedResultError(InvalidProgramError):
 
 def is_detached(configuration: Configuration) -> bool:
     """Whether jobs are only submitted. A local cluster lives in the program, which therefore always waits."""
-    return configuration.string("execution.target") != "local" and not configuration.boolean("execution.attached")
+    return configuration.get(EXECUTION_TARGET) != "local" and not configuration.get(EXECUTION_ATTACHED)
 
 
 def detached_submissions() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import os
 import sys
 from types import FrameType
 
-from millstream.datastream.execution.program_settings import CONFIGURATION_VARIABLE
+from millstream.core.settings.variables import PROGRAM_CONFIGURATION
 
 NEVER_EXECUTED = (
     "the program ended and never called execute(): no job was run. Call env.execute() after the streams are built, or "
@@ -30,7 +30,7 @@ class Executions:
     def built(self) -> None:
         """An operator was added to an environment."""
         self.operators += 1
-        if self.operators == 1 and CONFIGURATION_VARIABLE not in os.environ and _is_script(sys._getframe()):  # noqa: SLF001  # the only way to the caller
+        if self.operators == 1 and PROGRAM_CONFIGURATION not in os.environ and _is_script(sys._getframe()):  # noqa: SLF001  # the only way to the caller
             atexit.register(self._at_exit)
 
     def planned(self) -> None:

@@ -6,14 +6,13 @@ import os
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.ids import JobId
+from millstream.core.settings.variables import JOB_ID
 from millstream.datastream.execution.executions import EXECUTIONS
-
-JOB_ID_VARIABLE = "MILLSTREAM_JOB_ID"
 
 
 def fixed_job_id() -> JobId | None:
     """None: each job gets an id of its own. Raises InvalidProgramError where a second job would get the fixed one."""
-    chosen = os.environ.get(JOB_ID_VARIABLE)
+    chosen = os.environ.get(JOB_ID)
     if chosen and EXECUTIONS.jobs:
         raise InvalidProgramError(
             f"the program's job has the id {chosen}, by --job-id or because the cluster is highly available, so it can "

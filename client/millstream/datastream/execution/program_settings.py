@@ -15,22 +15,26 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 from millstream.core.processes.handed_down import handed_down_options
 from millstream.core.settings.configuration import Configuration as CoreConfiguration
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    STATE_RECOVERY_PATH,
+)
+from millstream.core.settings.variables import PROGRAM_ARTIFACTS, PROGRAM_CONFIGURATION
 
-CONFIGURATION_VARIABLE = "MILLSTREAM_PROGRAM_CONFIGURATION"
-ARTIFACTS_VARIABLE = "MILLSTREAM_PROGRAM_ARTIFACTS"
 _LOCATIONS = (
-    "execution.checkpointing.dir",
-    "execution.checkpointing.savepoint-dir",
-    "execution.state-recovery.path",
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    STATE_RECOVERY_PATH,
 )
 
 
 def initial_configuration() -> Configuration:
     """`config.yaml`, and over it what the runner set."""
     configuration = Configuration(CoreConfiguration.load())
-    options = _read_json(CONFIGURATION_VARIABLE, {})
+    options = _read_json(PROGRAM_CONFIGURATION, {})
     if not isinstance(options, dict):
-        raise ConfigurationError(f"{CONFIGURATION_VARIABLE}: expected a JSON object of options")
+        raise ConfigurationError(f"{PROGRAM_CONFIGURATION}: expected a JSON object of options")
     configuration.add_all(options)
     configuration.add_all(handed_down_options())
     return configuration
@@ -46,12 +50,12 @@ def options_of_job(configuration: CoreConfiguration) -> dict[str, str]:
 
 def uploaded_artifacts() -> tuple[Artifact, ...]:
     """What the runner uploaded for this program."""
-    entries = _read_json(ARTIFACTS_VARIABLE, [])
+    entries = _read_json(PROGRAM_ARTIFACTS, [])
     try:
         return tuple(Artifact(entry["sha256"], entry["name"], ArtifactKind[entry["kind"]]) for entry in entries)
     except (KeyError, TypeError) as error:
         raise ConfigurationError(
-            f"{ARTIFACTS_VARIABLE}: expected a JSON list of objects with sha256, name and kind ({error!r})"
+            f"{PROGRAM_ARTIFACTS}: expected a JSON list of objects with sha256, name and kind ({error!r})"
         ) from error
 
 

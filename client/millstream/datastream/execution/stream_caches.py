@@ -26,6 +26,8 @@ from millstream.core.jobs.ids import new_id
 from millstream.core.jobs.plan.plan import SinkSpec, SourceSpec
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_TARGET
+from millstream.core.settings.options.scheduling import EXECUTION_CACHE_DIR
 from millstream.datastream.connectors.kept_records import KeptRecordsSink, KeptRecordsSource, kept_files
 from millstream.datastream.execution.detached import is_detached
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult
@@ -39,7 +41,7 @@ from millstream.datastream.graph.transformations import (
     reachable,
 )
 
-DIRECTORY = "execution.cache.dir"
+DIRECTORY = EXECUTION_CACHE_DIR
 
 
 class _Written(Struct, frozen=True):
@@ -142,11 +144,11 @@ class StreamCaches:
     def _folder(self) -> Path:
         if self._root is None:
             configuration = self._configuration()
-            directory = configuration.string(DIRECTORY)
+            directory = configuration.get(DIRECTORY)
             if directory:
                 self._root = Path(directory).absolute() / f"millstream-cache-{new_id()}"
                 weakref.finalize(self, _remove_kept, self._folders, self._root)
-            elif configuration.string("execution.target") == "local":
+            elif configuration.get(EXECUTION_TARGET) == "local":
                 self._root = Path(tempfile.mkdtemp(prefix="millstream-cache-"))
                 weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
             else:

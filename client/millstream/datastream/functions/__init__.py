@@ -30,6 +30,7 @@ from millstream.datastream.functions.broadcast_functions import (
     KeyedStateFunction,
     ReadOnlyBroadcastContext,
 )
+from millstream.datastream.functions.checkpoint_listener import CheckpointListener
 from millstream.datastream.functions.co_functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -82,6 +83,7 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcessFunction",
     "BroadcastTimerContext",
+    "CheckpointListener",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoMapFunction",

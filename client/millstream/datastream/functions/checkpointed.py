@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from millstream.datastream.functions.checkpoint_listener import CheckpointListener
 from millstream.datastream.state import KeyedStateStore, OperatorStateStore
 
 
@@ -43,7 +44,7 @@ class FunctionSnapshotContext(ABC):
         """Returns the time when it was triggered, in milliseconds since the Unix epoch."""
 
 
-class CheckpointedFunction(ABC):
+class CheckpointedFunction(CheckpointListener, ABC):
     """A function with operator state.
 
     For example:

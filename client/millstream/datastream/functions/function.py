@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from millstream.core.records.type_variables import OUT_co
 from millstream.datastream.functions.accumulators import Accumulator
+from millstream.datastream.functions.checkpoint_listener import CheckpointListener
 from millstream.datastream.output_tag import OutputTag
 from millstream.datastream.state import KeyedStateStore
 from millstream.metrics import MetricGroup
@@ -103,7 +104,7 @@ class RuntimeContext(KeyedStateStore, ABC):
         """
 
 
-class Function:
+class Function(CheckpointListener):
     """Base of rich functions: `open` and `close` are called once in each subtask, around all records."""
 
     def open(self, runtime_context: RuntimeContext, /) -> None:

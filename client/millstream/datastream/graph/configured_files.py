@@ -11,6 +11,12 @@ from pathlib import Path
 
 from millstream.core.jobs.graph import ArtifactKind
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import (
+    PYTHON_ARCHIVES,
+    PYTHON_FILES,
+    PYTHON_PYTHONPATH,
+    PYTHON_REQUIREMENTS,
+)
 from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages, python_file
 
 
@@ -19,10 +25,10 @@ def with_configured_files(
 ) -> list[LocalFile]:
     """The files that the options name, and those that the program named itself. Folders are packed into `scratch`."""
     option = "python.files (-pyfs)"
-    found = [python_file(path, option, scratch) for path in _parts(configuration.string("python.files"))]
+    found = [python_file(path, option, scratch) for path in _parts(configuration.get(PYTHON_FILES))]
     if all(file.kind is not ArtifactKind.REQUIREMENTS for file in own):
-        found += _requirements(configuration.string("python.requirements"))
-    for part in _parts(configuration.string("python.archives")):
+        found += _requirements(configuration.get(PYTHON_REQUIREMENTS))
+    for part in _parts(configuration.get(PYTHON_ARCHIVES)):
         path, _, target = part.partition("#")
         found.append(local_file(path, ArtifactKind.ARCHIVE, "python.archives (-pyarch)", target or None))
     return [*found, *own]
@@ -30,7 +36,7 @@ def with_configured_files(
 
 def configured_python_path(configuration: Configuration) -> tuple[str, ...]:
     """Where functions import from besides, on the hosts that they run on."""
-    return tuple(path for path in configuration.string("python.pythonpath").split(os.pathsep) if path)
+    return tuple(path for path in configuration.get(PYTHON_PYTHONPATH).split(os.pathsep) if path)
 
 
 def _parts(text: str) -> list[str]:

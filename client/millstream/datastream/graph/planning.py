@@ -9,8 +9,7 @@ import os
 from pathlib import Path
 
 from millstream.core.jobs.graph import JobGraph
-
-PLAN_FILE_VARIABLE = "MILLSTREAM_PLAN_FILE"
+from millstream.core.settings.variables import PLAN_FILE
 
 
 class ProgramPlanned(BaseException):
@@ -19,7 +18,7 @@ class ProgramPlanned(BaseException):
 
 def stop_if_only_planned(graph: JobGraph) -> None:
     """Writes the graph and stops the program when only its plan is wanted; otherwise does nothing."""
-    target = os.environ.get(PLAN_FILE_VARIABLE)
+    target = os.environ.get(PLAN_FILE)
     if target:
         from millstream.core.wire.contracts import JOB_GRAPH  # here: no program that is run needs it
 

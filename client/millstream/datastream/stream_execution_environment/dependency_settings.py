@@ -8,6 +8,7 @@ from typing import NoReturn
 from millstream.common.configuration import Configuration
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import ArtifactKind
+from millstream.core.settings.options.submission import PYTHON_EXECUTABLE
 from millstream.datastream.graph.artifacts import LocalFile, local_file, local_packages, python_file
 
 
@@ -84,4 +85,4 @@ class DependencySettings:
 
             env.set_python_executable("/opt/python3.12/bin/python")
         """
-        self._explicit.set("python.executable", os.fspath(python_exec))
+        self._explicit.set(PYTHON_EXECUTABLE, os.fspath(python_exec))

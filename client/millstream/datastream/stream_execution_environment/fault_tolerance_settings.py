@@ -10,12 +10,10 @@ from millstream.common.configuration import Configuration
 from millstream.common.restart_strategy import PREFIX, RestartStrategyConfiguration
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.settings.options.execution import CHECKPOINTING_SAVEPOINT_DIR, STATE_BACKEND_TYPE
 from millstream.datastream.checkpoint_config import CheckpointConfig
 from millstream.datastream.checkpointing_mode import CheckpointingMode
 from millstream.datastream.state_backend import STATE_BACKENDS, StateBackend
-
-_SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
-_BACKEND = "state.backend.type"
 
 
 class FaultToleranceSettings(ABC):
@@ -91,12 +89,12 @@ class FaultToleranceSettings(ABC):
         """
         from millstream.core.snapshot.metadata.model import absolute_location
 
-        self._explicit.set(_SAVEPOINT_DIRECTORY, absolute_location(os.fspath(directory)))
+        self._explicit.set(CHECKPOINTING_SAVEPOINT_DIR, absolute_location(os.fspath(directory)))
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
         """The directory or URI for savepoints for which no other is given, when there is one."""
-        return self.get_configuration().string(_SAVEPOINT_DIRECTORY) or None
+        return self.get_configuration().get(CHECKPOINTING_SAVEPOINT_DIR) or None
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
         """Sets how tasks keep their state.
@@ -111,13 +109,13 @@ class FaultToleranceSettings(ABC):
             raise InvalidProgramError(
                 f"set_state_backend: expected a StateBackend such as HashMapStateBackend(), not {state_backend!r}"
             )
-        self._explicit.set(_BACKEND, state_backend.type_name)
+        self._explicit.set(STATE_BACKEND_TYPE, state_backend.type_name)
         return self
 
     def get_state_backend(self) -> StateBackend | None:
         """Returns the state backend that the program or the configuration sets, or None."""
         options = self.get_configuration()
-        return STATE_BACKENDS[options.string(_BACKEND)]() if options.is_set(_BACKEND) else None
+        return STATE_BACKENDS[options.get(STATE_BACKEND_TYPE)]() if options.is_set(STATE_BACKEND_TYPE) else None
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
         """Sets what happens when the job fails: `RestartStrategies` makes a `restart_strategy_configuration`.

@@ -27,6 +27,19 @@ from millstream.core.jobs.plan.function_ends_plan import SourceFunctionSpec
 from millstream.core.jobs.plan.plan import OperatorSpec, SourceSpec
 from millstream.core.records.types import PICKLED, AnyType, TypeInformation
 from millstream.core.settings import configuration as core
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_INTERVAL,
+    EXECUTION_BUFFER_TIMEOUT_INTERVAL,
+    EXECUTION_TARGET,
+)
+from millstream.core.settings.options.scheduling import (
+    EXECUTION_RUNTIME_MODE,
+    PARALLELISM_DEFAULT,
+    PIPELINE_AUTO_GENERATE_UIDS,
+    PIPELINE_MAX_PARALLELISM,
+    PIPELINE_NAME,
+    PIPELINE_OPERATOR_CHAINING_ENABLED,
+)
 from millstream.datastream.adapters.fields import checked_field
 from millstream.datastream.adapters.function_ends import source_function_of
 from millstream.datastream.adapters.signatures import declared_type
@@ -66,8 +79,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RUNTIME_MODE = "execution.runtime-mode"
-CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
+RUNTIME_MODE = EXECUTION_RUNTIME_MODE
+CHECKPOINT_INTERVAL = CHECKPOINTING_INTERVAL
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
 
@@ -101,8 +114,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
     def __init__(self, configuration: core.Configuration | None = None) -> None:
         self._configuration = initial_configuration()
-        if LOCAL_DEFAULTS.parallelism is not None and self._configuration.string("execution.target") == "local":
-            self._configuration.set("parallelism.default", LOCAL_DEFAULTS.parallelism)
+        if LOCAL_DEFAULTS.parallelism is not None and self._configuration.get(EXECUTION_TARGET) == "local":
+            self._configuration.set(PARALLELISM_DEFAULT, LOCAL_DEFAULTS.parallelism)
         if configuration is not None:
             self._configuration.add_all(configuration)
         self._explicit = Configuration()
@@ -150,12 +163,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
             env.set_parallelism(4)
         """
-        self._explicit.set("parallelism.default", checked_parallelism("set_parallelism", parallelism))
+        self._explicit.set(PARALLELISM_DEFAULT, checked_parallelism("set_parallelism", parallelism))
         return self
 
     def get_parallelism(self) -> int:
         """Returns the parallelism of the operators that do not set their own."""
-        return checked_parallelism("parallelism.default", self.get_configuration().integer("parallelism.default"))
+        return checked_parallelism(PARALLELISM_DEFAULT, self.get_configuration().get(PARALLELISM_DEFAULT))
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
         """Sets `max_parallelism`, the number of key groups, of the operators that do not set their own.
@@ -164,12 +177,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
             env.set_max_parallelism(720)
         """
-        self._explicit.set("pipeline.max-parallelism", checked_max_parallelism("set_max_parallelism", max_parallelism))
+        self._explicit.set(PIPELINE_MAX_PARALLELISM, checked_max_parallelism("set_max_parallelism", max_parallelism))
         return self
 
     def get_max_parallelism(self) -> int:
         """Returns the maximum parallelism; -1: it is derived from the parallelism of each operator."""
-        return self.get_configuration().integer("pipeline.max-parallelism")
+        return self.get_configuration().get(PIPELINE_MAX_PARALLELISM)
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
         """Registers the resources of `slot_sharing_group` for operators that only name it; replaces earlier ones.
@@ -195,12 +208,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
             env.disable_operator_chaining()
         """
-        self._explicit.set("pipeline.operator-chaining.enabled", False)
+        self._explicit.set(PIPELINE_OPERATOR_CHAINING_ENABLED, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
         """Returns whether operators share tasks where possible."""
-        return self.get_configuration().boolean("pipeline.operator-chaining.enabled")
+        return self.get_configuration().get(PIPELINE_OPERATOR_CHAINING_ENABLED)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
         """Returns True: operators share a task also with different maximum parallelisms."""
@@ -220,7 +233,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Returns the buffer timeout in milliseconds; -1: only full buffers are sent."""
         seconds = self._buffer_timeout
         if seconds is None:
-            seconds = self.get_configuration().seconds("execution.buffer-timeout.interval")
+            seconds = self.get_configuration().get(EXECUTION_BUFFER_TIMEOUT_INTERVAL)
         return -1 if seconds < 0 else round(seconds * 1000)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
@@ -476,7 +489,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     @staticmethod
     def get_default_local_parallelism() -> int:
         """Returns the parallelism of programs that run by themselves and do not set one."""
-        return LOCAL_DEFAULTS.parallelism or initial_configuration().integer("parallelism.default")
+        return LOCAL_DEFAULTS.parallelism or initial_configuration().get(PARALLELISM_DEFAULT)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end; returns its result, with the accumulators.
@@ -597,7 +610,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         stream_graph = self._stream_graph()
         files = with_configured_files(configuration, self._local_files)
         artifacts, paths = resolve_artifacts(self._uploaded, files)
-        name = job_name or configuration.string("pipeline.name") or DEFAULT_JOB_NAME
+        name = job_name or configuration.get(PIPELINE_NAME) or DEFAULT_JOB_NAME
         if why := why_unwritable(name):
             raise InvalidProgramError(f"the job's name {why}")
         needs = slot_needs(stream_graph, self._slot_sharing_groups.values())
@@ -618,14 +631,14 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
     def _stream_graph(self) -> StreamGraph:
         configuration = self.get_configuration()
-        max_parallelism = configuration.integer("pipeline.max-parallelism")
+        max_parallelism = configuration.get(PIPELINE_MAX_PARALLELISM)
         defaults = GraphDefaults(
             parallelism=self.get_parallelism(),
             max_parallelism=None if max_parallelism == -1 else max_parallelism,
             chaining=self.is_chaining_enabled(),
             buffer_timeout=self._buffer_timeout,
-            needs_uids=not configuration.boolean("pipeline.auto-generate-uids"),
-            mode=RuntimeExecutionMode(configuration.string(RUNTIME_MODE)),
+            needs_uids=not configuration.get(PIPELINE_AUTO_GENERATE_UIDS),
+            mode=RuntimeExecutionMode(configuration.get(RUNTIME_MODE)),
         )
         if not self._has_caches:
             return build_stream_graph(self._operators, defaults)
@@ -670,7 +683,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         from millstream.datastream.execution.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
-        report(job.stream_graph, submitted=configuration.string("execution.target") != "local")
+        report(job.stream_graph, submitted=configuration.get(EXECUTION_TARGET) != "local")
         try:
             client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
         except KeyboardInterrupt:

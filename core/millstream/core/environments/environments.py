@@ -54,6 +54,11 @@ from millstream.core.files.directories import make_private, work_directory
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 from millstream.core.jobs.ids import stable_id
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import (
+    PYTHON_ENVIRONMENTS_MAX_SIZE,
+    PYTHON_ENVIRONMENTS_RETENTION,
+    PYTHON_EXECUTABLE,
+)
 
 _LOCK_POLL = 0.1
 _FILES = (ArtifactKind.FILE, ArtifactKind.EXECUTABLE)
@@ -130,10 +135,10 @@ class EnvironmentCache:
     @staticmethod
     def of(configuration: Configuration) -> EnvironmentCache:
         """Returns the cache of this host, which its services and programs share."""
-        python = configuration.string("python.executable") or None
-        max_size = configuration.integer("python.environments.max-size")
+        python = configuration.get(PYTHON_EXECUTABLE) or None
+        max_size = configuration.get(PYTHON_ENVIRONMENTS_MAX_SIZE)
         root = work_directory(configuration, "environments")
-        unused_for = configuration.seconds("python.environments.retention")
+        unused_for = configuration.get(PYTHON_ENVIRONMENTS_RETENTION)
         return EnvironmentCache(root, python, UnpackLimits.of(configuration), max_size, unused_for)
 
     async def prepare(self, artifacts: Sequence[Artifact], fetch: Fetch, progress: Progress) -> Environment:

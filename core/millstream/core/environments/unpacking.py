@@ -18,11 +18,15 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.options import OPTIONS
+from millstream.core.settings.options.submission import (
+    PYTHON_UNPACK_MAX_ENTRIES,
+    PYTHON_UNPACK_MAX_RATIO,
+    PYTHON_UNPACK_MAX_SIZE,
+)
 
 if TYPE_CHECKING:
     import tarfile
 
-_SIZE, _ENTRIES, _RATIO = (f"python.unpack.{name}" for name in ("max-size", "max-entries", "max-ratio"))
 _SMALL = 32 * 1024 * 1024  # repetitive text may have a high ratio without being harmful
 _DIRECTORY_ENTRY = 256  # the size of an entry with a long name in a zip file's directory
 _CHUNK = 1024 * 1024
@@ -39,14 +43,18 @@ class UnpackLimitError(InvalidProgramError):
 class UnpackLimits(Struct, frozen=True):
     """The limits of the options `python.unpack.*`."""
 
-    size: int = OPTIONS[_SIZE].default
-    entries: int = OPTIONS[_ENTRIES].default
-    ratio: int = OPTIONS[_RATIO].default
+    size: int = OPTIONS[PYTHON_UNPACK_MAX_SIZE].default
+    entries: int = OPTIONS[PYTHON_UNPACK_MAX_ENTRIES].default
+    ratio: int = OPTIONS[PYTHON_UNPACK_MAX_RATIO].default
 
     @staticmethod
     def of(configuration: Configuration) -> UnpackLimits:
         """Reads the configured limits."""
-        return UnpackLimits(*(configuration.integer(key) for key in (_SIZE, _ENTRIES, _RATIO)))
+        return UnpackLimits(
+            configuration.get(PYTHON_UNPACK_MAX_SIZE),
+            configuration.get(PYTHON_UNPACK_MAX_ENTRIES),
+            configuration.get(PYTHON_UNPACK_MAX_RATIO),
+        )
 
 
 class UnpackBudget:
@@ -72,15 +80,15 @@ class UnpackBudget:
         self.check_stopped()
         self._size += size
         if self._size > self._limits.size:
-            raise self._refusal(f"to more than {self._limits.size} bytes ({_SIZE})")
+            raise self._refusal(f"to more than {self._limits.size} bytes ({PYTHON_UNPACK_MAX_SIZE})")
         if self._size > self._by_ratio:
-            raise self._refusal(f"to more than {self._limits.ratio} times its own size ({_RATIO})")
+            raise self._refusal(f"to more than {self._limits.ratio} times its own size ({PYTHON_UNPACK_MAX_RATIO})")
 
     def entry(self, count: int = 1) -> None:
         """Counts unpacked entries."""
         self._entries += count
         if self._entries > self._limits.entries:
-            raise self._refusal(f"to more than {self._limits.entries} files and folders ({_ENTRIES})")
+            raise self._refusal(f"to more than {self._limits.entries} files and folders ({PYTHON_UNPACK_MAX_ENTRIES})")
 
     def _refusal(self, reason: str) -> UnpackLimitError:
         return UnpackLimitError(f"{self._name} is refused: it unpacks {reason}")
@@ -94,7 +102,7 @@ class UnpackBudget:
     def open_zip(self, path: Path) -> zipfile.ZipFile:
         """Opens a zip file, after checking the size of its directory."""
         if _directory_size(path) > self._limits.entries * _DIRECTORY_ENTRY:
-            raise self._refusal(f"to more than {self._limits.entries} files and folders ({_ENTRIES})")
+            raise self._refusal(f"to more than {self._limits.entries} files and folders ({PYTHON_UNPACK_MAX_ENTRIES})")
         return zipfile.ZipFile(path)
 
     def take_zip(self, archive: zipfile.ZipFile) -> None:

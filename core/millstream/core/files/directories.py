@@ -23,6 +23,7 @@ from pathlib import Path
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import IO_TMP_DIRS
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -31,9 +32,9 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def work_directory(configuration: Configuration, *parts: str) -> Path:
     """Returns a folder below `io.tmp.dirs`, and creates it for this user only. Raises ConfigurationError."""
-    chosen = configuration.string("io.tmp.dirs")
+    chosen = configuration.get(IO_TMP_DIRS)
     if chosen:
-        return private_folder(Path(chosen), *parts, option="io.tmp.dirs")
+        return private_folder(Path(chosen), *parts, option=IO_TMP_DIRS)
     temporary = Path(tempfile.gettempdir())
     mode = temporary.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -41,7 +42,7 @@ def work_directory(configuration: Configuration, *parts: str) -> Path:
             f"refusing to use {temporary}: other users can replace files in it, because it has no sticky bit; "
             "configure another folder with the option 'io.tmp.dirs'"
         )
-    return private_folder(temporary, f"millstream-{os.geteuid()}", *parts, option="io.tmp.dirs", is_shared=True)
+    return private_folder(temporary, f"millstream-{os.geteuid()}", *parts, option=IO_TMP_DIRS, is_shared=True)
 
 
 def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False) -> Path:

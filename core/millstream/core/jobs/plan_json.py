@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.core.jobs.details import PlanInput, PlanNode
 from millstream.core.jobs.graph import Exchange, JobGraph
+from millstream.core.settings.options.scheduling import EXECUTION_RUNTIME_MODE
 
 _EXCHANGES = {Exchange.PIPELINED: "pipelined_bounded", Exchange.BLOCKING: "blocking"}
 """The names that Flink uses in plans."""
@@ -56,7 +57,7 @@ def named_plan_for_rest(
 
 def job_type(configuration: Mapping[str, str]) -> str:
     """Returns STREAMING or BATCH, from a job's options."""
-    return configuration.get("execution.runtime-mode", "STREAMING")
+    return configuration.get(EXECUTION_RUNTIME_MODE, "STREAMING")
 
 
 def _plan(

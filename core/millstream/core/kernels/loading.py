@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from millstream.core.errors import MillstreamError
+from millstream.core.settings.variables import KERNELS
 
 if TYPE_CHECKING:
     from millstream.core.kernels.contract import Kernels
-
-VARIABLE = "MILLSTREAM_KERNELS"
 
 _ADVICE = "install a C compiler, and then Millstream again from its source"
 
@@ -47,7 +46,7 @@ class Chosen:
 @cache
 def kernels() -> Kernels:
     """Returns the kernels of this process. The first call chooses them, and logs which."""
-    chosen = choose(os.environ.get(VARIABLE, ""))
+    chosen = choose(os.environ.get(KERNELS, ""))
     _logger.info("Kernels: %s (%s)", chosen.kernels.name, chosen.reason)
     return chosen.kernels
 
@@ -58,14 +57,14 @@ def choose(requested: str, library: Path | None = None) -> Chosen:
     from millstream.core.kernels.twin import NumpyKernels
 
     if requested not in ("", "native", "numpy"):
-        raise KernelsError(f"{VARIABLE} is {requested!r}: expected native or numpy")
+        raise KernelsError(f"{KERNELS} is {requested!r}: expected native or numpy")
     if requested == "numpy":
-        return Chosen(NumpyKernels(), f"as {VARIABLE} requests", False)
+        return Chosen(NumpyKernels(), f"as {KERNELS} requests", False)
     path = native.LIBRARY if library is None else library
     try:
         return Chosen(native.load(path), str(path), False)
     except OSError as error:
         problem = f"there is no {path}" if not path.exists() else str(error)
         if requested:
-            raise KernelsError(f"{VARIABLE} is native, but {problem}: {_ADVICE}") from error
+            raise KernelsError(f"{KERNELS} is native, but {problem}: {_ADVICE}") from error
         return Chosen(NumpyKernels(), problem, True)

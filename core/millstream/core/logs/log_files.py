@@ -18,6 +18,7 @@ from msgspec import Struct
 from millstream.core.files.directories import for_user_only
 from millstream.core.linux.descriptors import path_of
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import ENV_LOG_DIR, ENV_LOG_MAX, ENV_LOG_MAX_SIZE
 
 _INTERVAL = 1.0
 _DESCRIPTORS = (1, 2)
@@ -32,7 +33,7 @@ class LogBounds(Struct, frozen=True):
     @staticmethod
     def of(configuration: Configuration) -> LogBounds:
         """The bounds that the options set."""
-        return LogBounds(configuration.integer("env.log.max-size"), configuration.integer("env.log.max"))
+        return LogBounds(configuration.get(ENV_LOG_MAX_SIZE), configuration.get(ENV_LOG_MAX))
 
 
 class OutputFile:
@@ -92,7 +93,7 @@ def rotated(path: Path, number: int) -> Path:
 
 def log_folder(configuration: Configuration) -> Path | None:
     """The folder of `env.log.dir`; None when it is not set."""
-    folder = configuration.string("env.log.dir")
+    folder = configuration.get(ENV_LOG_DIR)
     return Path(folder) if folder else None
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from millstream.core.logs.origins import Origin
 from millstream.core.logs.short_ids import with_short_ids
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import LOGGING_FORMAT
 
 
 class Line(Struct, frozen=True):
@@ -76,7 +77,7 @@ def json_event(line: Line) -> dict[str, Any]:
 
 def written_as(configuration: Configuration) -> Written:
     """How lines of the log are written: as `logging.format` sets it."""
-    return as_json if configuration.string("logging.format") == "json" else as_text
+    return as_json if configuration.get(LOGGING_FORMAT) == "json" else as_text
 
 
 def _moment(seconds: float) -> str:

@@ -14,6 +14,13 @@ from millstream.core.logs.log_lines import Line, Written, written_as
 from millstream.core.logs.origins import Where, origin_here, origins_are
 from millstream.core.logs.shared_file import SharedFileHandler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_LOCAL_LOG_FILE
+from millstream.core.settings.options.services import (
+    LOGGING_LEVEL,
+    LOGGING_STDERR_LEVEL,
+    PYTHON_LOGGING_DEFAULT_LEVEL,
+    PYTHON_LOGGING_LEVEL_OVERRIDES,
+)
 from millstream.core.settings.secrets import without_secrets
 
 REPORTED: dict[str, object] = {"millstream_reported": True}
@@ -47,14 +54,14 @@ def set_up_logging(service: str, configuration: Configuration, where: Where = la
     origins_are(where)
     shown = logging.StreamHandler(sys.stderr)
     shown.setFormatter(EventFormatter(service, written_as(configuration)))
-    least = logging.getLevelNamesMapping()[configuration.string("logging.stderr.level")]
+    least = logging.getLevelNamesMapping()[configuration.get(LOGGING_STDERR_LEVEL)]
     shown.addFilter(lambda record: _level_on_stderr(record) >= least or not is_ours(record.name))
     handlers: list[logging.Handler] = [shown]
-    file = configuration.string("execution.local.log-file")
+    file = configuration.get(EXECUTION_LOCAL_LOG_FILE)
     if file:
         handlers.append(file_handler(file, service, configuration))
     logging.basicConfig(level=_level_of_others(configuration), handlers=handlers, force=True)
-    logging.getLogger("millstream").setLevel(configuration.string("logging.level"))
+    logging.getLogger("millstream").setLevel(configuration.get(LOGGING_LEVEL))
     for name, level in _overrides(configuration).items():
         logging.getLogger(name).setLevel(level)
 
@@ -73,18 +80,18 @@ def _level(name: str) -> int:
 
 
 def _level_of_others(configuration: Configuration) -> int:
-    level = configuration.string("python.logging.default.level")
-    return _level(configuration.string("logging.level") if level == "INHERIT" else level)
+    level = configuration.get(PYTHON_LOGGING_DEFAULT_LEVEL)
+    return _level(configuration.get(LOGGING_LEVEL) if level == "INHERIT" else level)
 
 
 def _overrides(configuration: Configuration) -> dict[str, int]:
-    levels = configuration.mapping("python.logging.level.overrides")
+    levels = configuration.get(PYTHON_LOGGING_LEVEL_OVERRIDES)
     return {name: _level(level) for name, level in levels.items()}
 
 
 def file_handler(file: str, service: str, configuration: Configuration) -> logging.Handler:
     """Appends to a file that several processes may share, and keeps it within the bounds of log files."""
-    ours, others = _level(configuration.string("logging.level")), _level_of_others(configuration)
+    ours, others = _level(configuration.get(LOGGING_LEVEL)), _level_of_others(configuration)
     handler = SharedFileHandler(file, LogBounds.of(configuration))
     handler.setLevel(min(ours, others, *_overrides(configuration).values()))
     handler.setFormatter(EventFormatter(service, written_as(configuration)))

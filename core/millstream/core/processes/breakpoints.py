@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.origins import origin_here
+from millstream.core.settings.variables import DEBUGGER_TERMINAL
 
 if TYPE_CHECKING:
     from io import FileIO
     from pdb import Pdb
     from types import FrameType
 
-_VARIABLE = "MILLSTREAM_DEBUGGER_TERMINAL"
-
 
 def hand_down_terminal() -> None:
     """Called in a program that runs jobs itself: the workers that it starts find its terminal, if it has one."""
     for descriptor in (0, 2, 1):
         if os.isatty(descriptor):
-            os.environ[_VARIABLE] = os.ttyname(descriptor)
+            os.environ[DEBUGGER_TERMINAL] = os.ttyname(descriptor)
             return
 
 
@@ -40,7 +39,7 @@ def debug_on_terminal() -> None:
 def _stop_here(*arguments: Any, **named: Any) -> Any:
     if os.environ.get("PYTHONBREAKPOINT"):
         return sys.__breakpointhook__(*arguments, **named)
-    name = os.environ.get(_VARIABLE)
+    name = os.environ.get(DEBUGGER_TERMINAL)
     if not name:
         raise MillstreamError(
             "breakpoint() needs a terminal, and this function runs in a slot worker without one: run the job in local"

@@ -15,8 +15,7 @@ from typing import Any
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.linux.descriptors import file_in_memory
-
-SECRET_OPTIONS_VARIABLE = "MILLSTREAM_SECRET_OPTIONS"
+from millstream.core.settings.variables import SECRET_OPTIONS
 
 
 @contextlib.contextmanager
@@ -40,7 +39,7 @@ def take_up(place: str) -> Any:
         return json.loads(os.pread(int(number), os.fstat(int(number)).st_size, 0))
     except (OSError, ValueError):
         raise ConfigurationError(
-            f"{SECRET_OPTIONS_VARIABLE}: options with credentials were handed to another process, and are not passed "
+            f"{SECRET_OPTIONS}: options with credentials were handed to another process, and are not passed "
             "on to those that it starts; set them in this one"
         ) from None
 
@@ -52,15 +51,15 @@ def secret_options(options: Mapping[str, str]) -> Iterator[tuple[tuple[int, ...]
         yield (), {}
         return
     with handed_down(dict(options)) as (descriptor, place):
-        yield (descriptor,), {SECRET_OPTIONS_VARIABLE: place}
+        yield (descriptor,), {SECRET_OPTIONS: place}
 
 
 def handed_down_options() -> dict[str, str]:
     """The options with credentials that this process was given; none when it was given none."""
-    place = os.environ.get(SECRET_OPTIONS_VARIABLE)
+    place = os.environ.get(SECRET_OPTIONS)
     return dict(take_up(place)) if place else {}
 
 
 def keep_to_this_process() -> None:
     """The processes that this one starts from now on do not look for options that they do not get."""
-    os.environ.pop(SECRET_OPTIONS_VARIABLE, None)
+    os.environ.pop(SECRET_OPTIONS, None)

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from millstream.core.errors import MillstreamError
 from millstream.core.processes.plain_http import PlainRequest, PlainResponse, respond, serve_plain
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HEALTH_BIND_ADDRESS, HEALTH_PORT
 
 Lacks = Callable[[], Awaitable[str]]
 
@@ -21,7 +22,7 @@ Lacks = Callable[[], Awaitable[str]]
 @contextlib.asynccontextmanager
 async def served_health(lacks: Lacks, configuration: Configuration) -> AsyncIterator[str]:
     """Serves probes within the block, at this address; at none when `health.port` is 0."""
-    host, port = configuration.string("health.bind-address"), configuration.integer("health.port")
+    host, port = configuration.get(HEALTH_BIND_ADDRESS), configuration.get(HEALTH_PORT)
     if not port:
         yield ""
         return

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import CLUSTER_SECRET, CLUSTER_SECRET_FILE
 
-SECRET_FILE = "security.cluster.secret-file"
-SECRET = "security.cluster.secret"
+SECRET_FILE = CLUSTER_SECRET_FILE
+SECRET = CLUSTER_SECRET
 TOKEN_SECONDS = 12 * 3600
 _SHORTEST = 16
 _LONGEST = 4096
@@ -50,10 +51,10 @@ class ClusterSecret:
 
 def cluster_secret(configuration: Configuration) -> ClusterSecret | None:
     """Returns the configured secret, or None. Raises ConfigurationError when it cannot be used."""
-    given = configuration.string(SECRET)
+    given = configuration.get(SECRET)
     if given:
         return ClusterSecret(_usable(given, f"option '{SECRET}'"))
-    path = configuration.string(SECRET_FILE)
+    path = configuration.get(SECRET_FILE)
     if not path:
         return None
     return ClusterSecret(_usable(read_private(Path(path), SECRET_FILE).strip(), f"option '{SECRET_FILE}': {path}"))

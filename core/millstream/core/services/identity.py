@@ -27,9 +27,17 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.files.directories import for_user_only
 from millstream.core.services.cluster_secret import SECRET, SECRET_FILE, ClusterSecret, cluster_secret, read_private
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.services import (
+    CLUSTER_SECRET_CERTIFICATES,
+    SSL_INTERNAL_CA,
+    SSL_INTERNAL_CERT,
+    SSL_INTERNAL_ENABLED,
+    SSL_INTERNAL_KEY,
+)
 
-ENABLED = "security.ssl.internal.enabled"
-CERTIFICATES = "security.cluster.secret-certificates"
+ENABLED = SSL_INTERNAL_ENABLED
+CERTIFICATES = CLUSTER_SECRET_CERTIFICATES
 CLUSTER_NAME = "millstream.cluster"
 """The host name in certificates derived from a secret, independent of the address of the process."""
 _HOSTS = (CLUSTER_NAME, "localhost", "127.0.0.1", "::1")
@@ -51,8 +59,10 @@ class Identity(Struct, frozen=True):
 
 def identity(configuration: Configuration) -> Identity | None:
     """Returns the configured identity; None without TLS and secret. Raises ConfigurationError if it is not valid."""
-    if configuration.boolean(ENABLED):
-        key, certificate, authority = (_read(configuration, name) for name in ("key", "cert", "ca"))
+    if configuration.get(ENABLED):
+        key, certificate, authority = (
+            _read(configuration, option) for option in (SSL_INTERNAL_KEY, SSL_INTERNAL_CERT, SSL_INTERNAL_CA)
+        )
         _check_pair(configuration)
         return Identity(authority, certificate, key)
     return identity_of_secret(configuration)
@@ -60,18 +70,18 @@ def identity(configuration: Configuration) -> Identity | None:
 
 def identity_of_secret(configuration: Configuration) -> Identity | None:
     """Returns the identity derived from the secret; None without a secret."""
-    if given := configuration.string(CERTIFICATES):
+    if given := configuration.get(CERTIFICATES):
         return _of_text(given)
     secret = cluster_secret(configuration)
     if secret is None:
         return None
-    file = "" if configuration.string(SECRET) else configuration.string(SECRET_FILE)
+    file = "" if configuration.get(SECRET) else configuration.get(SECRET_FILE)
     return _of_text(_kept(secret, file))
 
 
 def certificates_of_secret(configuration: Configuration) -> dict[str, object]:
     """Returns the options that pass the certificates to a child process; empty without a secret."""
-    if configuration.boolean(ENABLED):
+    if configuration.get(ENABLED):
         return {}
     own = identity(configuration)
     return {} if own is None else {CERTIFICATES: (own.authority + own.certificate + own.key).decode()}
@@ -141,9 +151,8 @@ def user_name(user: int | None = None) -> str:
         return str(number)
 
 
-def _read(configuration: Configuration, name: str) -> bytes:
-    key = f"security.ssl.internal.{name}"
-    path = configuration.string(key)
+def _read(configuration: Configuration, key: OptionKey[str]) -> bytes:
+    path = configuration.get(key)
     if not path:
         raise ConfigurationError(f"option '{key}' is needed when {ENABLED} is true")
     try:
@@ -154,7 +163,7 @@ def _read(configuration: Configuration, name: str) -> bytes:
 
 def _check_pair(configuration: Configuration) -> None:
     """Raises an error that describes what is wrong with the files; gRPC reports only that it cannot listen."""
-    certificate, key = (configuration.string(f"security.ssl.internal.{name}") for name in ("cert", "key"))
+    certificate, key = (configuration.get(option) for option in (SSL_INTERNAL_CERT, SSL_INTERNAL_KEY))
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:

@@ -13,6 +13,17 @@ from msgspec import Struct
 
 from millstream.core.jobs.ids import ANY_EPOCH, LeaderEpoch
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.services import (
+    DISPATCHER_RPC_ADDRESS,
+    DISPATCHER_RPC_PORT,
+    JOBMANAGER_RPC_ADDRESS,
+    JOBMANAGER_RPC_PORT,
+    RESOURCEMANAGER_RPC_ADDRESS,
+    RESOURCEMANAGER_RPC_PORT,
+    REST_ADDRESS,
+    REST_PORT,
+)
 
 
 class Role(StrEnum):
@@ -79,16 +90,23 @@ class ConfiguredLeaders:
         return configured
 
 
-def endpoint_options(role: Role) -> tuple[str, str]:
+_ENDPOINTS = {
+    Role.DISPATCHER: (DISPATCHER_RPC_ADDRESS, DISPATCHER_RPC_PORT),
+    Role.REST: (REST_ADDRESS, REST_PORT),
+    Role.JOB_MANAGER: (JOBMANAGER_RPC_ADDRESS, JOBMANAGER_RPC_PORT),
+    Role.RESOURCE_MANAGER: (RESOURCEMANAGER_RPC_ADDRESS, RESOURCEMANAGER_RPC_PORT),
+}
+
+
+def endpoint_options(role: Role) -> tuple[OptionKey[str], OptionKey[int]]:
     """Returns the options of the address and the port of a service in this role."""
-    prefix = "rest" if role is Role.REST else f"{role}.rpc"
-    return f"{prefix}.address", f"{prefix}.port"
+    return _ENDPOINTS[role]
 
 
 def configured_endpoint(configuration: Configuration, role: Role) -> tuple[str, int]:
     """Returns the host and the port that a service in this role listens on."""
     address, port = endpoint_options(role)
-    return configuration.string(address), configuration.integer(port)
+    return configuration.get(address), configuration.get(port)
 
 
 def configured_address(configuration: Configuration, role: Role) -> str:

@@ -13,6 +13,7 @@ only after this process itself was suspended: both ends may have been, which tur
 from __future__ import annotations
 
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HA_TYPE, HEARTBEAT_TIMEOUT, ZOOKEEPER_CLIENT_SESSION_TIMEOUT
 
 _SHARE = 0.8  # of the time after which the other side acts: the rest is for stopping tasks
 _PAUSE = 0.1  # of the duration: to receive a heartbeat of the peer after this process was suspended
@@ -20,7 +21,7 @@ _PAUSE = 0.1  # of the duration: to receive a heartbeat of the peer after this p
 
 def lease_seconds(configuration: Configuration) -> float:
     """Returns how long one side continues without the other, which considers it lost after `heartbeat.timeout`."""
-    return _SHARE * configuration.seconds("heartbeat.timeout")
+    return _SHARE * configuration.get(HEARTBEAT_TIMEOUT)
 
 
 def leaderless_seconds(configuration: Configuration) -> float:
@@ -29,8 +30,8 @@ def leaderless_seconds(configuration: Configuration) -> float:
     With high availability another one becomes the leader of their job, which is not reported as failed until then: so
     they also wait until ZooKeeper has noticed the loss of the first one.
     """
-    waits = configuration.string("high-availability.type") == "zookeeper"
-    notices = configuration.seconds("high-availability.zookeeper.client.session-timeout") if waits else 0.0
+    waits = configuration.get(HA_TYPE) == "zookeeper"
+    notices = configuration.get(ZOOKEEPER_CLIENT_SESSION_TIMEOUT) if waits else 0.0
     return lease_seconds(configuration) + notices
 
 

@@ -8,14 +8,15 @@ still unread.
 from __future__ import annotations
 
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
 
 
 class Liveness:
     """The liveness of one peer. All times are readings of one monotonic clock."""
 
     def __init__(self, configuration: Configuration, now: float) -> None:
-        self.timeout = configuration.seconds("heartbeat.timeout")
-        self.interval = min(configuration.seconds("heartbeat.interval"), self.timeout / 3)
+        self.timeout = configuration.get(HEARTBEAT_TIMEOUT)
+        self.interval = min(configuration.get(HEARTBEAT_INTERVAL), self.timeout / 3)
         self._heard_at = now
         self._beat_at = now
 

@@ -26,11 +26,12 @@ from millstream.core.services.security import (
     server_credentials,
 )
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import RPC_MESSAGE_MAX_SIZE, SSL_INTERNAL_ENABLED
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import Wire, WireError
 
 log = logging.getLogger(__name__)
-MAX_SIZE = "rpc.message.max-size"
+MAX_SIZE = RPC_MESSAGE_MAX_SIZE
 _HANDSHAKE_MS = 10_000  # a connection that has not sent the HTTP/2 preface by then is closed
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -44,13 +45,13 @@ _OPTIONS = [
 
 
 def _options(configuration: Configuration) -> list[tuple[str, int]]:
-    limit = configuration.integer(MAX_SIZE)
+    limit = configuration.get(MAX_SIZE)
     return [("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit), *_OPTIONS]
 
 
 def too_large(what: str, size: int, configuration: Configuration) -> str:
     """Returns why a message of this size cannot be sent, with advice; empty when it can."""
-    limit = configuration.integer(MAX_SIZE)
+    limit = configuration.get(MAX_SIZE)
     if size <= limit:
         return ""
     return (
@@ -167,7 +168,7 @@ async def serve(
     host: str, port: int, handlers: list[grpc.GenericRpcHandler], configuration: Configuration, key: str
 ) -> tuple[grpc.aio.Server, int]:
     """Starts a server; returns it with its port. `key` is the option that errors about listening name."""
-    check_listen(host, configuration, "security.ssl.internal.enabled", key)
+    check_listen(host, configuration, SSL_INTERNAL_ENABLED, key)
     server = grpc.aio.server(
         options=[
             *_options(configuration),

@@ -10,6 +10,8 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.services.cluster_secret import SECRET_FILE
 from millstream.core.services.identity import identity
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.services import SECURITY_ALLOW_INSECURE
 
 
 def is_loopback(host: str) -> bool:
@@ -22,9 +24,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_listen(host: str, configuration: Configuration, secured_by: str, key: str) -> None:
+def check_listen(host: str, configuration: Configuration, secured_by: OptionKey[bool], key: str) -> None:
     """Raises an error for addresses other than loopback, unless TLS or `security.allow-insecure` is enabled."""
-    if is_loopback(host) or configuration.boolean(secured_by) or configuration.boolean("security.allow-insecure"):
+    if is_loopback(host) or configuration.get(secured_by) or configuration.get(SECURITY_ALLOW_INSECURE):
         return
     raise ConfigurationError(
         f"{key}: refusing to listen on {host} without security: anyone who can reach that port can run code here. "

@@ -27,6 +27,7 @@ from millstream.core.services.liveness import Liveness
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import TAKEN, explain, session_call, taken, too_large
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HEARTBEAT_TIMEOUT
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.wire import Wire, WireError
 
@@ -281,7 +282,7 @@ class Dialer(Generic[S, R]):
         may be frozen, or the network may drop messages.
         """
         if within is None:
-            within = self._configuration.seconds("heartbeat.timeout")
+            within = self._configuration.get(HEARTBEAT_TIMEOUT)
         try:
             leader = await self._leader()
         except UnreachableError as error:

@@ -15,15 +15,17 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.settings.former_keys import FORMER_KEYS
-from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionType
+from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionKey, OptionType
 from millstream.core.settings.own_keys import why_dropped, why_unknown
 from millstream.core.settings.secrets import shown_options
+from millstream.core.settings.variables import CONF_DIR
 
+T = TypeVar("T")
 _DURATION_UNITS = {
     "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "milli": 1e-3, "millis": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0,
     "seconds": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hour": 3600.0,
@@ -146,7 +148,7 @@ class Configuration:
 
         Raises `ConfigurationError` for an invalid option, and for a folder without the file.
         """
-        directory = conf_dir or os.environ.get("MILLSTREAM_CONF_DIR")
+        directory = conf_dir or os.environ.get(CONF_DIR)
         configuration = Configuration()
         if directory:
             path = Path(directory) / "config.yaml"
@@ -210,7 +212,7 @@ class Configuration:
     def _present_key(key: str) -> str:
         """Returns the current key of the option; a user-defined key is returned unchanged."""
         if key in OPTIONS:
-            return key
+            return str(key)
         present = FORMER_KEYS.get(key)
         if present is not None:
             message = f"option '{key}' is deprecated: use '{present}'"
@@ -221,41 +223,16 @@ class Configuration:
             raise ConfigurationError(why)
         return key
 
-    def get(self, key: str) -> Any:
-        """Returns the value of `key`, or the default of the option; for the user's own keys, the text or None."""
+    def get(self, key: OptionKey[T]) -> T:
+        """Returns the value of `key`, or the default of the option."""
+        value: T = self.value(key)
+        return value
+
+    def value(self, key: str) -> Any:
+        """Returns the value of a key that is not known in advance, such as a user's own, which has text or None."""
         if key in self._parsed:
             return self._parsed[key]
         return OPTIONS[key].default if key in OPTIONS else None
-
-    def string(self, key: str) -> str:
-        """Returns the value of `key`, an option that is text or an enum."""
-        value = self.get(key)
-        assert isinstance(value, str), key
-        return value
-
-    def mapping(self, key: str) -> dict[str, str]:
-        """Returns the value of `key`, an option that is a map."""
-        value = self.get(key)
-        assert isinstance(value, dict), key
-        return value
-
-    def integer(self, key: str) -> int:
-        """Returns the value of `key`, an option that is an integer or a memory size."""
-        value = self.get(key)
-        assert isinstance(value, int), key
-        return value
-
-    def boolean(self, key: str) -> bool:
-        """Returns the value of the boolean option `key`."""
-        value = self.get(key)
-        assert isinstance(value, bool), key
-        return value
-
-    def seconds(self, key: str) -> float:
-        """Returns the value of `key`, an option that is a duration, in seconds."""
-        value = self.get(key)
-        assert isinstance(value, float), key
-        return value
 
     def is_set(self, key: str) -> bool:
         """Returns whether `key` is set."""
@@ -277,7 +254,7 @@ class Configuration:
                 case JobMay.SET:
                     result.set(key, value)
                 case JobMay.LOWER:
-                    if (requested.get(key) or math.inf) < (self.get(key) or math.inf):
+                    if (requested.value(key) or math.inf) < (self.value(key) or math.inf):
                         result.set(key, value)
                 case JobMay.NOT:
                     pass

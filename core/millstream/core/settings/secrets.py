@@ -11,13 +11,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.core.settings.options.services import CLUSTER_SECRET_FILE, REST_AUTH_TOKEN_FILE, REST_AUTH_TOKENS_FILE
+
 HIDDEN = "******"
 _SENSITIVE = (
     "password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "api-key", "api_key", "access-key",
     "access_key", "accesskey", "account.key", "account-key", "account_key", "accountkey", "service-key", "auth-params",
     "basic-auth", "jaas.config", "http-headers", "signature",
 )  # fmt: skip
-_PATHS = frozenset({"security.cluster.secret-file", "security.rest.auth.tokens-file", "security.rest.auth.token-file"})
+_PATHS = frozenset({CLUSTER_SECRET_FILE, REST_AUTH_TOKENS_FILE, REST_AUTH_TOKEN_FILE})
 """Options that name the file of a credential, and hold none."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>`]+)")
 _PARAMETER = re.compile(r"([?&;])([^=&;?#\s]+)=([^&;#\s]*)")

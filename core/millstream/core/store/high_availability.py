@@ -18,6 +18,16 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    HA_TYPE,
+    HEARTBEAT_TIMEOUT,
+    ZOOKEEPER_CLIENT_ACL,
+    ZOOKEEPER_CLIENT_SASL_PASSWORD,
+    ZOOKEEPER_CLIENT_SASL_USERNAME,
+    ZOOKEEPER_CLIENT_SESSION_TIMEOUT,
+    ZOOKEEPER_PATH_ROOT,
+    ZOOKEEPER_QUORUM,
+)
 from millstream.core.store.contents import Contents, MemoryContents
 from millstream.core.store.leaders import StoredLeaders
 from millstream.core.store.memory import MemoryStore
@@ -59,12 +69,12 @@ def in_memory(store: Store, leaders: LeaderLookup) -> HighAvailability:
 
 def is_highly_available(configuration: Configuration) -> bool:
     """Whether leaders are looked up in a store instead of the configuration."""
-    return configuration.string(f"{_KEY}.type") != HaType.NONE
+    return configuration.get(HA_TYPE) != HaType.NONE
 
 
 def open_high_availability(configuration: Configuration) -> HighAvailability:
     """Opens a session with the configured store, owned by the running loop. Raises ConfigurationError."""
-    kind = HaType(configuration.string(f"{_KEY}.type"))
+    kind = HaType(configuration.get(HA_TYPE))
     if kind is HaType.NONE:
         return in_memory(MemoryStore().connect(), ConfiguredLeaders(configuration))
     from millstream.core.store.file_contents import FileContents
@@ -86,9 +96,9 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
 
 def leader_patience(configuration: Configuration) -> float:
     """Returns how many seconds clients wait for a dispatcher that does not respond, or for the next leader."""
-    patience = configuration.seconds("heartbeat.timeout")
+    patience = configuration.get(HEARTBEAT_TIMEOUT)
     if is_highly_available(configuration):
-        patience += configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout")
+        patience += configuration.get(ZOOKEEPER_CLIENT_SESSION_TIMEOUT)
     return patience
 
 
@@ -114,7 +124,7 @@ def open_leaders(configuration: Configuration) -> FoundLeaders:
 
 def open_store(configuration: Configuration) -> Store:
     """Opens a session with the store of a cluster. Raises ConfigurationError."""
-    if configuration.string(f"{_KEY}.type") == HaType.FILE:
+    if configuration.get(HA_TYPE) == HaType.FILE:
         from millstream.core.store.directory.store import DirectoryStore
         from millstream.core.store.storage_dir import store_folder
 
@@ -123,14 +133,15 @@ def open_store(configuration: Configuration) -> Store:
     from millstream.core.store.zookeeper.opening import open_store as open_zookeeper
     from millstream.core.store.zookeeper.settings import Acl, Credentials, ZookeeperSettings
 
-    username, password = (configuration.string(f"{_KEY}.zookeeper.client.sasl.{n}") for n in ("username", "password"))
-    root = f"{configuration.string(f'{_KEY}.zookeeper.path.root').rstrip('/')}/{cluster_id(configuration)}"
+    username = configuration.get(ZOOKEEPER_CLIENT_SASL_USERNAME)
+    password = configuration.get(ZOOKEEPER_CLIENT_SASL_PASSWORD)
+    root = f"{configuration.get(ZOOKEEPER_PATH_ROOT).rstrip('/')}/{cluster_id(configuration)}"
     try:
         settings = ZookeeperSettings(
-            configuration.string(f"{_KEY}.zookeeper.quorum"),
+            configuration.get(ZOOKEEPER_QUORUM),
             root,
-            configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout"),
-            Acl(configuration.string(f"{_KEY}.zookeeper.client.acl")),
+            configuration.get(ZOOKEEPER_CLIENT_SESSION_TIMEOUT),
+            Acl(configuration.get(ZOOKEEPER_CLIENT_ACL)),
             Credentials(username, password) if username else None,
         )
     except ValueError as error:

@@ -20,7 +20,6 @@ member's message. A member without fields may be `session.Empty`, one with a sin
 from __future__ import annotations
 
 import functools
-import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -146,7 +145,8 @@ class _Converters:
         )
         same = [name for name, (encode, _) in fields.items() if encode is _same]
         encoders = [(name, attrgetter(name), encode) for name, (encode, _) in fields.items() if encode is not _same]
-        decoders = [fields[name][1] if name in fields else decode_kind for name in names]
+        by_name = [(name, fields[name][1]) for name in names if name not in cls.__match_args__]  # keyword-only
+        decoders = [fields[name][1] if name in fields else decode_kind for name in cls.__match_args__]
         get_same = _attributes(same)
 
         def encode(value: Any) -> Any:
@@ -157,18 +157,14 @@ class _Converters:
                 content |= encode_kind(value.kind)
             return content
 
-        keywords = {p.name for p in inspect.signature(cls).parameters.values() if p.kind is p.KEYWORD_ONLY}
-        known = [(name, convert) for name, convert in zip(names, decoders, strict=True) if convert is not None]
-        positional = [convert for name, convert in known if name not in keywords]
-        named = [(name, convert) for name, convert in known if name in keywords]
-
         def decode(message: Any) -> Any:
-            return cls(*[convert(message) for convert in positional])
+            return cls(*[convert(message) for convert in decoders if convert is not None])
 
-        def decode_by_name(message: Any) -> Any:
-            return cls(*[convert(message) for convert in positional], **{n: convert(message) for n, convert in named})
+        def decode_with_names(message: Any) -> Any:
+            values = [convert(message) for convert in decoders if convert is not None]
+            return cls(*values, **{name: convert(message) for name, convert in by_name})
 
-        return encode, decode_by_name if named else decode
+        return encode, decode_with_names if by_name else decode
 
     def _kind(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
         """Returns the conversions of a `oneof kind`: to a keyword of the message's constructor, and back."""

@@ -22,9 +22,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.services import (
+    REST_ADDRESS,
+    REST_ALLOWED_HOSTS,
+    REST_BIND_ADDRESS,
+    SSL_REST_ENABLED,
+)
+from millstream.core.settings.options.submission import WEB_ACCESS_CONTROL_ALLOW_ORIGIN
 
-_HOSTS = "rest.allowed-hosts"
-_ORIGINS = "web.access-control-allow-origin"
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@?#\\%,]+)(?::([0-9]{0,5}))?\Z")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)\Z", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -60,21 +66,21 @@ class AccessPolicy(Struct, frozen=True):
     @staticmethod
     def of(configuration: Configuration) -> AccessPolicy:
         """By the options. Raises ConfigurationError for one that cannot be meant."""
-        served = (configuration.string("rest.address"), configuration.string("rest.bind-address"))
-        hosts = _listed(configuration, _HOSTS)
+        served = (configuration.get(REST_ADDRESS), configuration.get(REST_BIND_ADDRESS))
+        hosts = _listed(configuration, REST_ALLOWED_HOSTS)
         for host in hosts:
             authority = Authority.parse(host) if not _is_bare_ipv6(host) else Authority(host, None)
             if authority is None or authority.port is not None or ("*" in host and host != "*"):
                 raise ConfigurationError(
-                    f"option '{_HOSTS}': '{host}' is no host; write names or addresses without scheme and port, "
-                    "separated by commas, or * for any"
+                    f"option '{REST_ALLOWED_HOSTS}': '{host}' is no host; write names or addresses without scheme and "
+                    "port, separated by commas, or * for any"
                 )
-        origins = _listed(configuration, _ORIGINS)
+        origins = _listed(configuration, WEB_ACCESS_CONTROL_ALLOW_ORIGIN)
         for origin in origins:
             if origin != "*" and _origin(origin) is None:
                 raise ConfigurationError(
-                    f"option '{_ORIGINS}': '{origin}' is no origin; write them like https://host:port, separated by "
-                    "commas, or * for any"
+                    f"option '{WEB_ACCESS_CONTROL_ALLOW_ORIGIN}': '{origin}' is no origin; write them like "
+                    "https://host:port, separated by commas, or * for any"
                 )
         return AccessPolicy(
             hosts=frozenset(_plain_host(h) for h in (*served, *hosts) if h not in _WILDCARDS and h != "*"),
@@ -82,7 +88,7 @@ class AccessPolicy(Struct, frozen=True):
             origins=frozenset(_plain_origin(o) for o in origins if o != "*"),
             any_origin="*" in origins,
             own_address=served[1] in _WILDCARDS,
-            schemes=frozenset({"https"} if configuration.boolean("security.ssl.rest.enabled") else _DEFAULT_PORTS),
+            schemes=frozenset({"https"} if configuration.get(SSL_REST_ENABLED) else _DEFAULT_PORTS),
         )
 
     def refusal(self, target: str, headers: Headers, own_address: str) -> str | None:
@@ -92,14 +98,14 @@ class AccessPolicy(Struct, frozen=True):
         if absolute is not None:  # then the target counts; the header may not contradict the policy either
             named = [*named, absolute.group(2)]
         if not named and not self.any_host:
-            return f"the request has no Host header; requests have to name a host of option '{_HOSTS}'"
+            return f"the request has no Host header; requests have to name a host of option '{REST_ALLOWED_HOSTS}'"
         if len(headers.getlist("host")) > 1:
             return "the request has several Host headers"
         for host in named:
             if not self._serves(host, own_address):
                 return (
                     f"the API is not served under the host '{_shown(host)}'; if it should be, add the host to the "
-                    f"dispatcher's option '{_HOSTS}'"
+                    f"dispatcher's option '{REST_ALLOWED_HOSTS}'"
                 )
         return self._refused_page(headers, Authority.parse(named[-1]) if named else None)
 
@@ -121,13 +127,13 @@ class AccessPolicy(Struct, frozen=True):
             if not self._accepts(origin, addressed):
                 return (
                     f"requests from web pages of '{_shown(origin)}' are refused; if they should be served, add this "
-                    f"origin to the dispatcher's option '{_ORIGINS}'"
+                    f"origin to the dispatcher's option '{WEB_ACCESS_CONTROL_ALLOW_ORIGIN}'"
                 )
         sites = headers.getlist("sec-fetch-site")
         if not origins and any(site.strip().lower() not in ("same-origin", "none") for site in sites):
             return (
                 "requests from web pages of other sites are refused; pages of the origins in the dispatcher's option "
-                f"'{_ORIGINS}' are served"
+                f"'{WEB_ACCESS_CONTROL_ALLOW_ORIGIN}' are served"
             )
         return None
 
@@ -171,8 +177,8 @@ class GuardedApp:
         await self._app(scope, receive, send)
 
 
-def _listed(configuration: Configuration, key: str) -> list[str]:
-    return [part.strip() for part in configuration.string(key).split(",") if part.strip()]
+def _listed(configuration: Configuration, key: OptionKey[str]) -> list[str]:
+    return [part.strip() for part in configuration.get(key).split(",") if part.strip()]
 
 
 def _origin(text: str) -> Authority | None:

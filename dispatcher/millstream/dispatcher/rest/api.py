@@ -12,6 +12,7 @@ from millstream.core.environments.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
 from millstream.core.services.leader_lookup import LeaderLookup
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
@@ -101,7 +102,7 @@ class RestApi:
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         self._leases = ClientLeases(clock, lifecycle.cancel)
         process = ProcessEndpoints(configuration)
-        interval = configuration.seconds("metrics.fetcher.update-interval")
+        interval = configuration.get(METRICS_FETCHER_UPDATE_INTERVAL)
         self._fetcher = MetricFetcher(interval, self._measured, self._cluster.metrics, clock)
         self._history = HistoryRecorder(lifecycle, self._fetcher, clock)
         self.routes = [

@@ -29,6 +29,11 @@ from millstream.core.logs.printable import printable
 from millstream.core.services import challenge
 from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    REST_AUTH_TOKENS_FILE,
+    REST_RATE_LIMIT,
+    SSL_REST_AUTHENTICATION_ENABLED,
+)
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.callers import Caller, Credential, Role
 from millstream.dispatcher.rest.connection import CERTIFICATE, OWNER
@@ -67,11 +72,11 @@ class Authentication:
     def __init__(self, configuration: Configuration, clock: Clock) -> None:
         self._clock = clock
         self._secret = cluster_secret(configuration)
-        tokens = configuration.string("security.rest.auth.tokens-file")
+        tokens = configuration.get(REST_AUTH_TOKENS_FILE)
         self._tokens = TokensFile(tokens) if tokens else None
         if self._tokens is not None:
             self._tokens.all()  # raises at once when it cannot be used
-        self._needs_certificates = configuration.boolean("security.ssl.rest.authentication-enabled")
+        self._needs_certificates = configuration.get(SSL_REST_AUTHENTICATION_ENABLED)
 
     @property
     def is_open(self) -> bool:
@@ -134,7 +139,7 @@ class AuthenticatedApp:
         self._audit = audit
         self._app = app
         self._clock = clock
-        rate = configuration.integer("rest.rate-limit")
+        rate = configuration.get(REST_RATE_LIMIT)
         self._is_limited = rate > 0
         self._rates = RateLimit(rate, _MOST_CLIENTS)
         self._refusals = RateLimit(_REFUSALS, _MOST_CLIENTS)

@@ -19,6 +19,14 @@ from millstream.core.inspection.flame_graph import FlameGraphType, flame_graph
 from millstream.core.messages.inspection import SampledStack, SampleRequest, StackSamples
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    REST_FLAMEGRAPH_CLEANUP_INTERVAL,
+    REST_FLAMEGRAPH_DELAY_BETWEEN_SAMPLES,
+    REST_FLAMEGRAPH_ENABLED,
+    REST_FLAMEGRAPH_NUM_SAMPLES,
+    REST_FLAMEGRAPH_REFRESH_INTERVAL,
+    REST_FLAMEGRAPH_STACK_DEPTH,
+)
 from millstream.dispatcher.rest.job_json import Json
 
 TERMINATED, DISABLED, WAITING = -1, -2, -3
@@ -40,8 +48,8 @@ class SamplingPlan(Struct, frozen=True):
     @staticmethod
     def of(configuration: Configuration) -> SamplingPlan:
         """From the options."""
-        interval = round(1000 * configuration.seconds("rest.flamegraph.delay-between-samples"))
-        return SamplingPlan(configuration.integer("rest.flamegraph.num-samples"), max(1, interval))
+        interval = round(1000 * configuration.get(REST_FLAMEGRAPH_DELAY_BETWEEN_SAMPLES))
+        return SamplingPlan(configuration.get(REST_FLAMEGRAPH_NUM_SAMPLES), max(1, interval))
 
 
 class Sampled(Struct, frozen=True):
@@ -77,11 +85,11 @@ class FlameGraphs:
     """Those that were requested lately."""
 
     def __init__(self, configuration: Configuration, clock: Clock, sample: Sample) -> None:
-        self.enabled = configuration.boolean("rest.flamegraph.enabled")
+        self.enabled = configuration.get(REST_FLAMEGRAPH_ENABLED)
         self.plan = SamplingPlan.of(configuration)
-        self.depth = configuration.integer("rest.flamegraph.stack-depth")
-        self._refresh = configuration.seconds("rest.flamegraph.refresh-interval")
-        self._forget = configuration.seconds("rest.flamegraph.cleanup-interval")
+        self.depth = configuration.get(REST_FLAMEGRAPH_STACK_DEPTH)
+        self._refresh = configuration.get(REST_FLAMEGRAPH_REFRESH_INTERVAL)
+        self._forget = configuration.get(REST_FLAMEGRAPH_CLEANUP_INTERVAL)
         self._clock = clock
         self._sample = sample
         self._entries: dict[tuple[SampleRequest, str], _Entry] = {}

@@ -21,6 +21,13 @@ from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.identity import CLUSTER_NAME, client_context, identity_of_secret
 from millstream.core.services.leader_lookup import LeaderLookup, Role
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    SSL_REST_AUTHENTICATION_ENABLED,
+    SSL_REST_CA,
+    SSL_REST_CERT,
+    SSL_REST_ENABLED,
+    SSL_REST_KEY,
+)
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest.connection import OWNER, PROBES
 
@@ -42,7 +49,7 @@ class ForwardingApp:
         self._lifecycle = lifecycle
         self._leaders = leaders
         self._tls = _trusting_the_cluster(configuration)
-        is_of_secret = self._tls is not None and not configuration.boolean("security.ssl.rest.enabled")
+        is_of_secret = self._tls is not None and not configuration.get(SSL_REST_ENABLED)
         self._name = CLUSTER_NAME if is_of_secret else None
         self._secret = cluster_secret(configuration)
 
@@ -172,11 +179,11 @@ async def _unless_left(responding: Coroutine[Any, Any, None], receive: Receive) 
 
 def _trusting_the_cluster(configuration: Configuration) -> ssl.SSLContext | None:
     """All dispatchers of a cluster show certificates of one authority, or the same one; None: without TLS."""
-    if not configuration.boolean("security.ssl.rest.enabled"):
+    if not configuration.get(SSL_REST_ENABLED):
         own = identity_of_secret(configuration)
         return None if own is None else client_context(own)
-    certificate, authority = (configuration.string(f"security.ssl.rest.{name}") for name in ("cert", "ca"))
+    certificate, authority = configuration.get(SSL_REST_CERT), configuration.get(SSL_REST_CA)
     context = ssl.create_default_context(cafile=authority or certificate)
-    if configuration.boolean("security.ssl.rest.authentication-enabled"):
-        context.load_cert_chain(certificate, configuration.string("security.ssl.rest.key"))
+    if configuration.get(SSL_REST_AUTHENTICATION_ENABLED):
+        context.load_cert_chain(certificate, configuration.get(SSL_REST_KEY))
     return context

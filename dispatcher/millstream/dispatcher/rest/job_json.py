@@ -11,6 +11,11 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.plan_json import job_type, plan_for_rest
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line
+from millstream.core.settings.options.scheduling import (
+    PARALLELISM_DEFAULT,
+    PIPELINE_MAX_PARALLELISM,
+    PIPELINE_OBJECT_REUSE,
+)
 from millstream.core.settings.secrets import shown_options
 
 Json = dict[str, Any]
@@ -103,7 +108,7 @@ def job(details: JobDetails, now_ms: int) -> Json:
 
 
 def _max_parallelism(details: JobDetails) -> int:
-    return int(details.configuration.get("pipeline.max-parallelism", "-1"))
+    return int(details.configuration.get(PIPELINE_MAX_PARALLELISM, "-1"))
 
 
 def _vertex_in_job(vertex: VertexStatus, now_ms: int) -> Json:
@@ -227,8 +232,8 @@ def job_config(details: JobDetails) -> Json:
     execution = {
         "execution-mode": "PIPELINED",
         "restart-strategy": details.restart_strategy,
-        "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
-        "object-reuse-mode": details.configuration.get("pipeline.object-reuse", "false").lower() == "true",
+        "job-parallelism": int(details.configuration.get(PARALLELISM_DEFAULT, "1")),
+        "object-reuse-mode": details.configuration.get(PIPELINE_OBJECT_REUSE, "false").lower() == "true",
         "user-config": shown_options(details.configuration),
     }
     return {

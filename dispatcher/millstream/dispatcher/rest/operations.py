@@ -11,6 +11,7 @@ from starlette.requests import Request
 from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import REST_ASYNC_STORE_DURATION
 from millstream.dispatcher.operations import OperationKey, OperationKind, Operations, Outcome, TooManyOperationsError
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.table import RestError
@@ -24,7 +25,7 @@ class RestOperations:
 
     def __init__(self, configuration: Configuration, clock: Clock) -> None:
         self._clock = clock
-        self._table = Operations(configuration.seconds("rest.async.store-duration"), _CAPACITY)
+        self._table = Operations(configuration.get(REST_ASYNC_STORE_DURATION), _CAPACITY)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def knows(self, key: OperationKey) -> bool:

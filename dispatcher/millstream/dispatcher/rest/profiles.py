@@ -21,6 +21,11 @@ from millstream.core.inspection.flame_graph_page import page
 from millstream.core.messages.inspection import SampledStack, StackSamples
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    REST_PROFILING_DURATION_MAX,
+    REST_PROFILING_ENABLED,
+    REST_PROFILING_HISTORY_SIZE,
+)
 from millstream.dispatcher.rest.job_json import Json
 
 log = logging.getLogger(__name__)
@@ -85,9 +90,9 @@ class Profiles:
     """Those of one dispatcher."""
 
     def __init__(self, configuration: Configuration, clock: Clock) -> None:
-        self.enabled = configuration.boolean("rest.profiling.enabled")
-        self.longest = int(configuration.seconds("rest.profiling.duration-max"))
-        self._kept = configuration.integer("rest.profiling.history-size")
+        self.enabled = configuration.get(REST_PROFILING_ENABLED)
+        self.longest = int(configuration.get(REST_PROFILING_DURATION_MAX))
+        self._kept = configuration.get(REST_PROFILING_HISTORY_SIZE)
         self._clock = clock
         self._of: dict[str, list[Profile]] = {}
         self._background = BackgroundTasks()

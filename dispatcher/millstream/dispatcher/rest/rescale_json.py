@@ -19,6 +19,16 @@ from millstream.core.jobs.rescales import (
     RescaleStep,
 )
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.scheduling import (
+    ADAPTIVE_EXECUTING_COOLDOWN_AFTER_RESCALING,
+    ADAPTIVE_EXECUTING_RESOURCE_STABILIZATION_TIMEOUT,
+    ADAPTIVE_RESCALE_TRIGGER_MAX_CHECKPOINT_FAILURES,
+    ADAPTIVE_RESCALE_TRIGGER_MAX_DELAY,
+    ADAPTIVE_SUBMISSION_RESOURCE_STABILIZATION_TIMEOUT,
+    ADAPTIVE_SUBMISSION_RESOURCE_WAIT_TIMEOUT,
+    SCHEDULER_MODE,
+)
 from millstream.dispatcher.rest.schemas import ID, INTEGER, NUMBER, STRING, Schema, array, mapping, nullable, record
 
 Json = dict[str, Any]
@@ -129,24 +139,24 @@ def details(one: RescaleRecord) -> Json:
 def config(options: Configuration) -> Json:
     """`/jobs/:jobid/rescales/config`, by the options of the job and of the cluster."""
 
-    def milliseconds(key: str) -> int:
-        return round(1000 * options.seconds(key))
+    def milliseconds(key: OptionKey[float]) -> int:
+        return round(1000 * options.get(key))
 
-    reactive = options.string("scheduler-mode") == "reactive"
+    reactive = options.get(SCHEDULER_MODE) == "reactive"
     return {
         "rescaleHistoryMax": MOST_RESCALES,
         "schedulerExecutionMode": "REACTIVE" if reactive else None,
-        "submissionResourceWaitTimeoutInMillis": milliseconds(f"{_PREFIX}.submission.resource-wait-timeout"),
+        "submissionResourceWaitTimeoutInMillis": milliseconds(ADAPTIVE_SUBMISSION_RESOURCE_WAIT_TIMEOUT),
         "submissionResourceStabilizationTimeoutInMillis": milliseconds(
-            f"{_PREFIX}.submission.resource-stabilization-timeout"
+            ADAPTIVE_SUBMISSION_RESOURCE_STABILIZATION_TIMEOUT
         ),
         "slotIdleTimeoutInMillis": 0,
-        "executingCooldownTimeoutInMillis": milliseconds(f"{_PREFIX}.executing.cooldown-after-rescaling"),
+        "executingCooldownTimeoutInMillis": milliseconds(ADAPTIVE_EXECUTING_COOLDOWN_AFTER_RESCALING),
         "executingResourceStabilizationTimeoutInMillis": milliseconds(
-            f"{_PREFIX}.executing.resource-stabilization-timeout"
+            ADAPTIVE_EXECUTING_RESOURCE_STABILIZATION_TIMEOUT
         ),
-        "maximumDelayForTriggeringRescaleInMillis": milliseconds(f"{_PREFIX}.rescale-trigger.max-delay"),
-        "rescaleOnFailedCheckpointCount": options.integer(f"{_PREFIX}.rescale-trigger.max-checkpoint-failures"),
+        "maximumDelayForTriggeringRescaleInMillis": milliseconds(ADAPTIVE_RESCALE_TRIGGER_MAX_DELAY),
+        "rescaleOnFailedCheckpointCount": options.get(ADAPTIVE_RESCALE_TRIGGER_MAX_CHECKPOINT_FAILURES),
     }
 
 

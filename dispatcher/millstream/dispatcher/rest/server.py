@@ -22,13 +22,21 @@ from millstream.core.processes.places import ACCEPTED_AT_ONCE, BACKLOG
 from millstream.core.services.identity import identity_of_secret, server_context
 from millstream.core.services.security import check_listen
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import (
+    REST_ADDRESS,
+    REST_BIND_ADDRESS,
+    REST_PORT,
+    REST_UNIX_SOCKET,
+    SSL_REST_AUTHENTICATION_ENABLED,
+    SSL_REST_CA,
+    SSL_REST_CERT,
+    SSL_REST_ENABLED,
+    SSL_REST_KEY,
+)
 from millstream.dispatcher.rest.connection import BoundedConnection, ConnectionBounds, most_connections
 
 log = logging.getLogger(__name__)
 _GRACE = 2
-_UNIX_SOCKET = "rest.unix-socket"
-_ASKS = "security.ssl.rest.authentication-enabled"
-_AUTHORITY = "security.ssl.rest.ca"
 
 
 class _Server(uvicorn.Server):
@@ -61,13 +69,13 @@ class RestServer:
     @property
     def url(self) -> str:
         """The API's base."""
-        scheme = "https" if self._configuration.boolean("security.ssl.rest.enabled") else "http"
+        scheme = "https" if self._configuration.get(SSL_REST_ENABLED) else "http"
         return f"{scheme}://{self.address}"
 
     async def start(self, app: ASGIApp) -> None:
         """Listens and serves. Raises MillstreamError when the address cannot be had."""
-        host = self._configuration.string("rest.bind-address")
-        check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
+        host = self._configuration.get(REST_BIND_ADDRESS)
+        check_listen(host, self._configuration, SSL_REST_ENABLED, REST_BIND_ADDRESS)
         certificate, authority = self._certificate(), self._authority_of_clients()
         config = uvicorn.Config(
             app,
@@ -87,10 +95,10 @@ class RestServer:
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself logs where it listens
         self._load(config)
-        self._socket_file = self._configuration.string(_UNIX_SOCKET)
+        self._socket_file = self._configuration.get(REST_UNIX_SOCKET)
         local = listen_locally(self._socket_file) if self._socket_file else None
         try:
-            listener = listen(host, self._configuration.integer("rest.port"))
+            listener = listen(host, self._configuration.get(REST_PORT))
         except MillstreamError:
             if local is not None:
                 self._close(local)
@@ -134,16 +142,16 @@ class RestServer:
         listener.close()
 
     def _reached_at(self, host: str) -> str:
-        if self._configuration.is_set("rest.address") or host in ("0.0.0.0", "::", ""):
-            return self._configuration.string("rest.address")
+        if self._configuration.is_set(REST_ADDRESS) or host in ("0.0.0.0", "::", ""):
+            return self._configuration.get(REST_ADDRESS)
         return host
 
     def _certificate(self) -> tuple[str | None, str | None]:
-        if not self._configuration.boolean("security.ssl.rest.enabled"):
+        if not self._configuration.get(SSL_REST_ENABLED):
             return None, None
         paths = []
-        for key in ("security.ssl.rest.cert", "security.ssl.rest.key"):
-            path = self._configuration.string(key)
+        for key in (SSL_REST_CERT, SSL_REST_KEY):
+            path = self._configuration.get(key)
             if not path or not Path(path).is_file():
                 raise ConfigurationError(f"option '{key}': no file at '{path}'; it is needed for HTTPS")
             paths.append(path)
@@ -151,13 +159,17 @@ class RestServer:
 
     def _authority_of_clients(self) -> str | None:
         """The file with the authority of clients' certificates; None: they need none."""
-        if not self._configuration.boolean(_ASKS):
+        if not self._configuration.get(SSL_REST_AUTHENTICATION_ENABLED):
             return None
-        path = self._configuration.string(_AUTHORITY)
-        if not self._configuration.boolean("security.ssl.rest.enabled"):
-            raise ConfigurationError(f"option '{_ASKS}' needs HTTPS: set 'security.ssl.rest.enabled' as well")
+        path = self._configuration.get(SSL_REST_CA)
+        if not self._configuration.get(SSL_REST_ENABLED):
+            raise ConfigurationError(
+                f"option '{SSL_REST_AUTHENTICATION_ENABLED}' needs HTTPS: set '{SSL_REST_ENABLED}' as well"
+            )
         if not path or not Path(path).is_file():
-            raise ConfigurationError(f"option '{_AUTHORITY}': no file at '{path}'; it is needed for '{_ASKS}'")
+            raise ConfigurationError(
+                f"option '{SSL_REST_CA}': no file at '{path}'; it is needed for '{SSL_REST_AUTHENTICATION_ENABLED}'"
+            )
         return path
 
     async def failure(self) -> MillstreamError:
@@ -201,7 +213,7 @@ def listen_locally(file: str) -> socket.socket | None:
     Its folder is this user's alone: so every client is this user, and so is the process that a client finds there.
     """
     path = Path(file).absolute()
-    private_folder(path.parent, option=_UNIX_SOCKET)
+    private_folder(path.parent, option=REST_UNIX_SOCKET)
     listener = socket.socket(socket.AF_UNIX)
     try:
         try:
@@ -220,5 +232,5 @@ def listen_locally(file: str) -> socket.socket | None:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise MillstreamError(f"cannot listen on {path} ({_UNIX_SOCKET}): {error.strerror or error}") from error
+        raise MillstreamError(f"cannot listen on {path} ({REST_UNIX_SOCKET}): {error.strerror or error}") from error
     return listener

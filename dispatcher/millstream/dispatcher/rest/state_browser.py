@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import WEB_STATE_BROWSER_MAX_SIZE, WEB_STATE_BROWSER_TIMEOUT
 from millstream.core.snapshot.inspection.diff import diff_snapshots
 from millstream.core.snapshot.inspection.diff_json import Shown, differences_json
 from millstream.core.snapshot.inspection.listing_json import listing_json
@@ -46,8 +47,8 @@ class StateBrowser:
     """Used from several threads at once."""
 
     def __init__(self, configuration: Configuration, now: Callable[[], float] = time.monotonic) -> None:
-        self.seconds = configuration.seconds("web.state-browser.timeout")
-        self._most = configuration.integer("web.state-browser.max-size")
+        self.seconds = configuration.get(WEB_STATE_BROWSER_TIMEOUT)
+        self._most = configuration.get(WEB_STATE_BROWSER_MAX_SIZE)
         self._now = now
 
     def listing(self, pointer: str) -> Json:

@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.services.cluster_secret import read_private
+from millstream.core.settings.options.services import REST_AUTH_TOKENS_FILE
 from millstream.dispatcher.callers import GIVEN_ROLES, Role
 
-OPTION = "security.rest.auth.tokens-file"
+OPTION = REST_AUTH_TOKENS_FILE
 _LINE = re.compile(r"(\S{1,100})\s+(\S+)\s+([0-9a-fA-F]{64})\Z")
 
 

@@ -6,8 +6,19 @@ from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
-
-_PREFIX = "jobmanager.adaptive-scheduler"
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.scheduling import (
+    ADAPTIVE_EXECUTING_COOLDOWN_AFTER_RESCALING,
+    ADAPTIVE_EXECUTING_RESOURCE_STABILIZATION_TIMEOUT,
+    ADAPTIVE_RESCALE_TRIGGER_MAX_CHECKPOINT_FAILURES,
+    ADAPTIVE_RESCALE_TRIGGER_MAX_DELAY,
+    ADAPTIVE_SUBMISSION_RESOURCE_STABILIZATION_TIMEOUT,
+    ADAPTIVE_SUBMISSION_RESOURCE_WAIT_TIMEOUT,
+    JOBMANAGER_SCHEDULER,
+    RESOURCEMANAGER_PROVIDER,
+    SCHEDULER_MODE,
+    SLOT_REQUEST_TIMEOUT,
+)
 
 
 class RescaleSettings(Struct, frozen=True):
@@ -38,38 +49,37 @@ class AdaptiveSettings(Struct, frozen=True):
 
 def adaptive_settings(configuration: Configuration) -> AdaptiveSettings | None:
     """Reads a job's settings from its options and the cluster's; None when it does not adapt to the slots."""
-    reactive = configuration.string("scheduler-mode") == "reactive"
-    if configuration.string("jobmanager.scheduler") != "adaptive":
+    reactive = configuration.get(SCHEDULER_MODE) == "reactive"
+    if configuration.get(JOBMANAGER_SCHEDULER) != "adaptive":
         if reactive:
             raise ConfigurationError("option 'scheduler-mode': reactive needs 'jobmanager.scheduler: adaptive'")
         return None
-    if reactive and configuration.string("resourcemanager.provider") == "process":
+    if reactive and configuration.get(RESOURCEMANAGER_PROVIDER) == "process":
         raise ConfigurationError(
             "option 'scheduler-mode': a reactive job uses all available slots, and 'resourcemanager.provider: "
             "process' starts as many as jobs request; use one or the other"
         )
 
-    def milliseconds(key: str, if_reactive: float) -> float:
-        option = f"{_PREFIX}.{key}"
+    def milliseconds(option: OptionKey[float], if_reactive: float) -> float:
         unset = reactive and not configuration.is_set(option)
-        return if_reactive if unset else configuration.seconds(option) * 1000
+        return if_reactive if unset else configuration.get(option) * 1000
 
-    wait = milliseconds("submission.resource-wait-timeout", -1)
+    wait = milliseconds(ADAPTIVE_SUBMISSION_RESOURCE_WAIT_TIMEOUT, -1)
     return AdaptiveSettings(
         reactive,
         wait if wait >= 0 else None,
-        milliseconds("submission.resource-stabilization-timeout", 0),
-        configuration.seconds(f"{_PREFIX}.executing.cooldown-after-rescaling") * 1000,
-        configuration.seconds(f"{_PREFIX}.executing.resource-stabilization-timeout") * 1000,
+        milliseconds(ADAPTIVE_SUBMISSION_RESOURCE_STABILIZATION_TIMEOUT, 0),
+        configuration.get(ADAPTIVE_EXECUTING_COOLDOWN_AFTER_RESCALING) * 1000,
+        configuration.get(ADAPTIVE_EXECUTING_RESOURCE_STABILIZATION_TIMEOUT) * 1000,
     )
 
 
 def rescale_settings(configuration: Configuration, has_checkpoints: bool) -> RescaleSettings:
     """Reads the settings of rescaling."""
-    delay = configuration.seconds(f"{_PREFIX}.rescale-trigger.max-delay")
+    delay = configuration.get(ADAPTIVE_RESCALE_TRIGGER_MAX_DELAY)
     return RescaleSettings(
-        configuration.seconds("slot.request.timeout") * 1000,
-        configuration.integer(f"{_PREFIX}.rescale-trigger.max-checkpoint-failures"),
+        configuration.get(SLOT_REQUEST_TIMEOUT) * 1000,
+        configuration.get(ADAPTIVE_RESCALE_TRIGGER_MAX_CHECKPOINT_FAILURES),
         delay * 1000 if delay > 0 else None,
         has_checkpoints,
     )

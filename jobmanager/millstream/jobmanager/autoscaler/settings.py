@@ -6,8 +6,24 @@ from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.scheduling import (
+    AUTOSCALER_CATCH_UP_DURATION,
+    AUTOSCALER_ENABLED,
+    AUTOSCALER_METRICS_WINDOW,
+    AUTOSCALER_SCALE_DOWN_INTERVAL,
+    AUTOSCALER_SCALE_DOWN_MAX_FACTOR,
+    AUTOSCALER_SCALE_UP_MAX_FACTOR,
+    AUTOSCALER_SCALING_ENABLED,
+    AUTOSCALER_STABILIZATION_INTERVAL,
+    AUTOSCALER_UTILIZATION_MAX,
+    AUTOSCALER_UTILIZATION_MIN,
+    AUTOSCALER_UTILIZATION_TARGET,
+    AUTOSCALER_VERTEX_EXCLUDE_IDS,
+    AUTOSCALER_VERTEX_MAX_PARALLELISM,
+    AUTOSCALER_VERTEX_MIN_PARALLELISM,
+)
 
-_PREFIX = "job.autoscaler"
 _APART = 0.2
 
 
@@ -33,45 +49,43 @@ class AutoscalerSettings(Struct, frozen=True):
 
 def autoscaler_settings(configuration: Configuration) -> AutoscalerSettings | None:
     """Reads a job's settings from its options and the cluster's; None when the autoscaler is disabled."""
-    if not configuration.boolean(f"{_PREFIX}.enabled"):
+    if not configuration.get(AUTOSCALER_ENABLED):
         return None
 
-    def milliseconds(key: str) -> float:
-        return configuration.seconds(f"{_PREFIX}.{key}") * 1000
+    def milliseconds(option: OptionKey[float]) -> float:
+        return configuration.get(option) * 1000
 
-    def number(key: str) -> float:
-        return float(configuration.get(f"{_PREFIX}.{key}"))
-
-    def bound(key: str, apart: float) -> float:
+    def bound(option: OptionKey[float], apart: float) -> float:
         """Returns a bound of the utilisation; by default, its distance to the target is fixed."""
-        is_set = configuration.is_set(f"{_PREFIX}.{key}")
-        return number(key) if is_set else round(number("utilization.target") + apart, 6)
+        if configuration.is_set(option):
+            return configuration.get(option)
+        return round(configuration.get(AUTOSCALER_UTILIZATION_TARGET) + apart, 6)
 
     settings = AutoscalerSettings(
-        acts=configuration.boolean(f"{_PREFIX}.scaling.enabled"),
-        window_ms=milliseconds("metrics.window"),
-        stabilization_ms=milliseconds("stabilization.interval"),
-        scale_down_interval_ms=milliseconds("scale-down.interval"),
-        catch_up_ms=milliseconds("catch-up.duration"),
-        target=number("utilization.target"),
-        lowest=bound("utilization.min", -_APART),
-        highest=bound("utilization.max", _APART),
-        scale_up_factor=number("scale-up.max-factor"),
-        scale_down_factor=number("scale-down.max-factor"),
-        least=configuration.integer(f"{_PREFIX}.vertex.min-parallelism"),
-        most=configuration.integer(f"{_PREFIX}.vertex.max-parallelism"),
+        acts=configuration.get(AUTOSCALER_SCALING_ENABLED),
+        window_ms=milliseconds(AUTOSCALER_METRICS_WINDOW),
+        stabilization_ms=milliseconds(AUTOSCALER_STABILIZATION_INTERVAL),
+        scale_down_interval_ms=milliseconds(AUTOSCALER_SCALE_DOWN_INTERVAL),
+        catch_up_ms=milliseconds(AUTOSCALER_CATCH_UP_DURATION),
+        target=configuration.get(AUTOSCALER_UTILIZATION_TARGET),
+        lowest=bound(AUTOSCALER_UTILIZATION_MIN, -_APART),
+        highest=bound(AUTOSCALER_UTILIZATION_MAX, _APART),
+        scale_up_factor=configuration.get(AUTOSCALER_SCALE_UP_MAX_FACTOR),
+        scale_down_factor=configuration.get(AUTOSCALER_SCALE_DOWN_MAX_FACTOR),
+        least=configuration.get(AUTOSCALER_VERTEX_MIN_PARALLELISM),
+        most=configuration.get(AUTOSCALER_VERTEX_MAX_PARALLELISM),
         excluded=frozenset(
-            part.strip() for part in configuration.string(f"{_PREFIX}.vertex.exclude.ids").split(";") if part.strip()
+            part.strip() for part in configuration.get(AUTOSCALER_VERTEX_EXCLUDE_IDS).split(";") if part.strip()
         ),
     )
     if not settings.lowest <= settings.target <= settings.highest:
         raise ConfigurationError(
-            f"option '{_PREFIX}.utilization.target': {settings.target:g} is not between utilization.min "
+            f"option '{AUTOSCALER_UTILIZATION_TARGET}': {settings.target:g} is not between utilization.min "
             f"({settings.lowest:g}) and utilization.max ({settings.highest:g})"
         )
     if settings.least > settings.most:
         raise ConfigurationError(
-            f"option '{_PREFIX}.vertex.min-parallelism': {settings.least} is more than vertex.max-parallelism, "
+            f"option '{AUTOSCALER_VERTEX_MIN_PARALLELISM}': {settings.least} is more than vertex.max-parallelism, "
             f"{settings.most}"
         )
     return settings

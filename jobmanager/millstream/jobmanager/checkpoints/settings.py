@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_ALIGNED_CHECKPOINT_TIMEOUT,
+    CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED,
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_EXTERNALIZED_CHECKPOINT_RETENTION,
+    CHECKPOINTING_INCREMENTAL,
+    CHECKPOINTING_INTERVAL,
+    CHECKPOINTING_MAX_CONCURRENT_CHECKPOINTS,
+    CHECKPOINTING_MIN_PAUSE,
+    CHECKPOINTING_MODE,
+    CHECKPOINTING_NUM_RETAINED,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    CHECKPOINTING_STORAGE,
+    CHECKPOINTING_TIMEOUT,
+    CHECKPOINTING_TOLERABLE_FAILED_CHECKPOINTS,
+    CHECKPOINTING_UNALIGNED_ENABLED,
+)
 
 _PREFIX = "execution.checkpointing"
-
-
-class Options(Protocol):
-    """The source of option values: a `Configuration`. None stands for the default below."""
-
-    def get(self, key: str, /) -> Any:
-        """Returns the value of an option."""
-        ...
 
 
 class CheckpointingMode(StrEnum):
@@ -74,8 +84,8 @@ class CheckpointSettings(Struct, frozen=True):
     def agreed_options(self) -> dict[str, str]:
         """The options that tasks must share with the coordinator, such as whether they wait for a final checkpoint."""
         return {
-            f"{_PREFIX}.interval": f"{self.interval_ms} ms",
-            f"{_PREFIX}.checkpoints-after-tasks-finish.enabled": str(self.after_tasks_finish).lower(),
+            CHECKPOINTING_INTERVAL: f"{self.interval_ms} ms",
+            CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED: str(self.after_tasks_finish).lower(),
         }
 
     def __post_init__(self) -> None:
@@ -105,42 +115,33 @@ class CheckpointSettings(Struct, frozen=True):
             )
 
     @staticmethod
-    def from_configuration(options: Options) -> CheckpointSettings:
-        """Reads the job's settings; durations are given in seconds."""
-        default = CheckpointSettings()
+    def from_configuration(options: Configuration) -> CheckpointSettings:
+        """Reads the job's settings."""
 
-        def value(key: str, otherwise: Any) -> Any:
-            try:
-                found = options.get(f"{_PREFIX}.{key}")
-            except KeyError:  # an option that this cluster does not define
-                found = None
-            return otherwise if found is None or found == "" else found
+        def millis(option: OptionKey[float]) -> int:
+            return round(options.get(option) * 1000)
 
-        def millis(key: str, otherwise: int) -> int:
-            return round(float(value(key, otherwise / 1000)) * 1000)
-
-        storage = value("storage", None)
         return CheckpointSettings(
-            interval_ms=millis("interval", default.interval_ms),
-            mode=CheckpointingMode(value("mode", default.mode)),
-            timeout_ms=millis("timeout", default.timeout_ms),
-            min_pause_ms=millis("min-pause", default.min_pause_ms),
-            max_concurrent=int(value("max-concurrent-checkpoints", default.max_concurrent)),
-            tolerable_failures=int(value("tolerable-failed-checkpoints", default.tolerable_failures)),
-            num_retained=int(value("num-retained", default.num_retained)),
-            retention=Retention(value("externalized-checkpoint-retention", default.retention)),
-            unaligned=bool(value("unaligned.enabled", default.unaligned)),
-            aligned_timeout_ms=millis("aligned-checkpoint-timeout", default.aligned_timeout_ms),
-            incremental=bool(value("incremental", default.incremental)),
-            after_tasks_finish=bool(value("checkpoints-after-tasks-finish.enabled", default.after_tasks_finish)),
-            storage=_storage(storage),
-            directory=value("dir", None),
-            savepoint_directory=value("savepoint-dir", None),
+            interval_ms=millis(CHECKPOINTING_INTERVAL),
+            mode=CheckpointingMode(options.get(CHECKPOINTING_MODE)),
+            timeout_ms=millis(CHECKPOINTING_TIMEOUT),
+            min_pause_ms=millis(CHECKPOINTING_MIN_PAUSE),
+            max_concurrent=options.get(CHECKPOINTING_MAX_CONCURRENT_CHECKPOINTS),
+            tolerable_failures=options.get(CHECKPOINTING_TOLERABLE_FAILED_CHECKPOINTS),
+            num_retained=options.get(CHECKPOINTING_NUM_RETAINED),
+            retention=Retention(options.get(CHECKPOINTING_EXTERNALIZED_CHECKPOINT_RETENTION)),
+            unaligned=options.get(CHECKPOINTING_UNALIGNED_ENABLED),
+            aligned_timeout_ms=millis(CHECKPOINTING_ALIGNED_CHECKPOINT_TIMEOUT),
+            incremental=options.get(CHECKPOINTING_INCREMENTAL),
+            after_tasks_finish=options.get(CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED),
+            storage=_storage(options.get(CHECKPOINTING_STORAGE)),
+            directory=options.get(CHECKPOINTING_DIR) or None,
+            savepoint_directory=options.get(CHECKPOINTING_SAVEPOINT_DIR) or None,
         )
 
 
-def _storage(value: str | None) -> StorageKind | None:
-    if value is None:
+def _storage(value: str) -> StorageKind | None:
+    if not value:
         return None
     _require(value.lower() in set(StorageKind), "storage", f"'{value}'", f"it is one of {', '.join(StorageKind)}")
     return StorageKind(value.lower())

@@ -37,9 +37,10 @@ from msgspec import Struct
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import VertexId
+from millstream.core.settings.options.tasks import RESTART_SAME_ERROR_LIMIT
 from millstream.jobmanager.failover.topology import Subtask
 
-LIMIT_OPTION = "restart-strategy.same-error-limit"
+LIMIT_OPTION = RESTART_SAME_ERROR_LIMIT
 
 _VARYING = re.compile(r"\bat 0x[0-9a-fA-F]+")
 """The part of a message that varies between attempts: the address of an object in memory."""

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.tasks import (
+    RESTART_EXPONENTIAL_DELAY_ATTEMPTS_BEFORE_RESET_BACKOFF,
+    RESTART_EXPONENTIAL_DELAY_BACKOFF_MULTIPLIER,
+    RESTART_EXPONENTIAL_DELAY_INITIAL_BACKOFF,
+    RESTART_EXPONENTIAL_DELAY_JITTER_FACTOR,
+    RESTART_EXPONENTIAL_DELAY_MAX_BACKOFF,
+    RESTART_EXPONENTIAL_DELAY_RESET_BACKOFF_THRESHOLD,
+    RESTART_FAILURE_RATE_DELAY,
+    RESTART_FAILURE_RATE_FAILURE_RATE_INTERVAL,
+    RESTART_FAILURE_RATE_MAX_FAILURES_PER_INTERVAL,
+    RESTART_FIXED_DELAY_ATTEMPTS,
+    RESTART_FIXED_DELAY_DELAY,
+    RESTART_SAME_ERROR_LIMIT,
+    RESTART_TYPE,
+)
 
 MAX_INT = 2**31 - 1
 _PREFIX = "restart-strategy"
-
-
-class Options(Protocol):
-    """The source of option values: a `Configuration`. None stands for the default of the settings class."""
-
-    def get(self, key: str, /) -> Any:
-        """Returns the value of an option."""
-        ...
 
 
 def _require(condition: bool, key: str, value: object, rule: str) -> None:
@@ -96,48 +103,41 @@ class ExponentialDelay(Struct, frozen=True):
 RestartSettings = NoRestart | FixedDelay | FailureRate | ExponentialDelay
 
 
-def same_error_limit(options: Options) -> int:
+def same_error_limit(options: Configuration) -> int:
     """Returns how often in a row the same error at the same record fails the job; 0: never."""
-    limit = int(options.get(f"{_PREFIX}.same-error-limit"))
+    limit = options.get(RESTART_SAME_ERROR_LIMIT)
     _require(limit >= -1, "same-error-limit", limit, "it must be 1 or more; 0 and -1 set no limit")
     return max(limit, 0)
 
 
-def restart_settings(options: Options, checkpointing: bool) -> RestartSettings:
+def restart_settings(options: Configuration, checkpointing: bool) -> RestartSettings:
     """Reads the configured strategy; the default is exponential delay with checkpoints, otherwise none."""
 
-    def number(key: str, default: float) -> float:
-        value = options.get(f"{_PREFIX}.{key}")
-        return default if value is None else float(value)
+    def millis(option: OptionKey[float]) -> int:
+        return round(options.get(option) * 1000)
 
-    def integer(key: str, default: int) -> int:
-        return int(number(key, default))
-
-    def millis(key: str, default_ms: int) -> int:
-        return round(number(key, default_ms / 1000) * 1000)
-
-    kind = str(options.get(f"{_PREFIX}.type") or "").lower().replace("-", "")
+    kind = options.get(RESTART_TYPE).lower().replace("-", "")
     match kind or ("exponentialdelay" if checkpointing else "none"):
         case "none" | "off" | "disable":
             return NoRestart()
         case "fixeddelay":
-            return FixedDelay(integer("fixed-delay.attempts", 1), millis("fixed-delay.delay", 1000))
+            return FixedDelay(options.get(RESTART_FIXED_DELAY_ATTEMPTS), millis(RESTART_FIXED_DELAY_DELAY))
         case "failurerate":
             return FailureRate(
-                integer("failure-rate.max-failures-per-interval", 1),
-                millis("failure-rate.failure-rate-interval", 60_000),
-                millis("failure-rate.delay", 1000),
+                options.get(RESTART_FAILURE_RATE_MAX_FAILURES_PER_INTERVAL),
+                millis(RESTART_FAILURE_RATE_FAILURE_RATE_INTERVAL),
+                millis(RESTART_FAILURE_RATE_DELAY),
             )
         case "exponentialdelay":
             return ExponentialDelay(
-                millis("exponential-delay.initial-backoff", 1000),
-                millis("exponential-delay.max-backoff", 60_000),
-                number("exponential-delay.backoff-multiplier", 1.5),
-                millis("exponential-delay.reset-backoff-threshold", 3_600_000),
-                number("exponential-delay.jitter-factor", 0.1),
-                integer("exponential-delay.attempts-before-reset-backoff", MAX_INT),
+                millis(RESTART_EXPONENTIAL_DELAY_INITIAL_BACKOFF),
+                millis(RESTART_EXPONENTIAL_DELAY_MAX_BACKOFF),
+                options.get(RESTART_EXPONENTIAL_DELAY_BACKOFF_MULTIPLIER),
+                millis(RESTART_EXPONENTIAL_DELAY_RESET_BACKOFF_THRESHOLD),
+                options.get(RESTART_EXPONENTIAL_DELAY_JITTER_FACTOR),
+                options.get(RESTART_EXPONENTIAL_DELAY_ATTEMPTS_BEFORE_RESET_BACKOFF),
             )
     raise ConfigurationError(
-        f"option '{_PREFIX}.type': '{options.get(f'{_PREFIX}.type')}' is not one of none, fixed-delay, failure-rate, "
+        f"option '{RESTART_TYPE}': '{options.get(RESTART_TYPE)}' is not one of none, fixed-delay, failure-rate, "
         "exponential-delay"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.jobs.kept_checkpoint import IN_MEMORY, kept_text
 from millstream.core.jobs.states import JobStatus
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
 from millstream.jobmanager.checkpoints import events as ev
@@ -31,12 +32,19 @@ class KeptCheckpoints:
         pointers = [c.pointer for c in self._job.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
         return (pointers[-1] if pointers else ""), (self._job.files.home if self._job.settings.enabled else "")
 
-    def kept(self, status: JobStatus, keeps_all: bool) -> str:
-        """Returns the last checkpoint that is kept after the job has ended with this status, or an empty string."""
-        return self.places()[0] if is_kept(self._job.settings.retention, outcome(status, keeps_all)) else ""
+    @property
+    def _is_kept(self) -> bool:
+        master = self._job.master
+        return is_kept(self._job.settings.retention, outcome(master.status, master.keeps_checkpoints))
 
-    def is_lost(self, status: JobStatus, keeps_all: bool) -> bool:
-        """Whether the last checkpoint would be kept after the job has ended, but is in the job manager's memory."""
-        retained = self._job.coordinator.retained
-        in_memory = bool(retained) and retained[-1].pointer.startswith(MEMORY_SCHEME)
-        return in_memory and is_kept(self._job.settings.retention, outcome(status, keeps_all))
+    def kept(self) -> str:
+        """Returns the last checkpoint that is kept after the job has ended, or an empty string."""
+        return self.places()[0] if self._is_kept else ""
+
+    def last_words(self) -> str:
+        """Returns what to report of the ended job besides its failure."""
+        kept, retained = self.kept(), self._job.coordinator.retained
+        about = kept_text(kept) if kept else ""
+        if retained and retained[-1].pointer.startswith(MEMORY_SCHEME) and self._is_kept:
+            about = IN_MEMORY
+        return "; ".join(text for text in (self._job.master.message, about) if text)

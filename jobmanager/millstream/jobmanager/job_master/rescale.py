@@ -1,4 +1,4 @@
-"""The state of one rescale, from the request to its end. Pure data; `scaling_job_master` makes the decisions."""
+"""The state of one rescale, from the request to its end. Pure data; `rescaling` makes the decisions."""
 
 from __future__ import annotations
 

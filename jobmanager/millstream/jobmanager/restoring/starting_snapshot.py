@@ -11,6 +11,11 @@ from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import (
+    STATE_RECOVERY_CLAIM_MODE,
+    STATE_RECOVERY_IGNORE_UNCLAIMED_STATE,
+    STATE_RECOVERY_PATH,
+)
 from millstream.core.snapshot import FileSystemStorage, SnapshotKind, SnapshotMetadata, check_files, storage_at
 from millstream.core.store.checkpoint_pointers import Pointer
 from millstream.jobmanager.checkpoints.model import (
@@ -46,13 +51,13 @@ class RecoverySettings(Struct, frozen=True):
     @staticmethod
     def from_configuration(options: Configuration) -> RecoverySettings | None:
         """Reads the job's settings; None when it starts without a snapshot."""
-        path = options.string("execution.state-recovery.path")
+        path = options.get(STATE_RECOVERY_PATH)
         if not path:
             return None
         return RecoverySettings(
             path,
-            options.string("execution.state-recovery.claim-mode") == "CLAIM",
-            options.boolean("execution.state-recovery.ignore-unclaimed-state"),
+            options.get(STATE_RECOVERY_CLAIM_MODE) == "CLAIM",
+            options.get(STATE_RECOVERY_IGNORE_UNCLAIMED_STATE),
         )
 
 

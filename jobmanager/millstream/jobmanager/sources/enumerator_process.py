@@ -30,9 +30,10 @@ from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.silence import reason_of_silence, until_silent
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_LOCAL_IN_PROCESS, EXECUTION_LOCAL_LOG_FILE
 from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 
-_LOGGING = ("logging.", "env.log.", "execution.local.log-file")
+_LOGGING = ("logging.", "env.log.", EXECUTION_LOCAL_LOG_FILE)
 _STOP_GRACE = 2.0
 
 
@@ -134,7 +135,7 @@ class EnumeratorProcess:
         return {key: value for key, value in options.items() if key.startswith(_LOGGING)}
 
     async def _launch(self) -> Child:
-        if self._configuration.boolean("execution.local.in-process"):
+        if self._configuration.get(EXECUTION_LOCAL_IN_PROCESS):
             from millstream.jobmanager.sources.enumerators import run_enumerators
 
             return await ChildThread.start(run_enumerators, "enumerators")

@@ -317,9 +317,8 @@ class Enumerators:
 
     def _notify(self, vertex_id: VertexId, notice: CheckpointNotice) -> None:
         enumerator, _ = self._enumerators.get(vertex_id, (None, None))
-        notify = getattr(enumerator, "notify_checkpoint_complete", None)
-        if notify is not None and notice.completed:
-            notify(notice.checkpoint_id)
+        if enumerator is not None and notice.completed:
+            enumerator.notify_checkpoint_complete(notice.checkpoint_id)
 
     def _reset(self, command: ResetSource) -> None:
         """Replaces an enumerator by a new one that is restored from the state."""

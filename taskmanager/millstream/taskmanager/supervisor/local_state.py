@@ -26,13 +26,13 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.files.directories import for_user_only, private_folder, work_directory
 from millstream.core.jobs.ids import AllocationId, TaskManagerId
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import CHECKPOINTING_LOCAL_BACKUP_DIRS
 from millstream.core.snapshot.storage.storage import safe_name
 
 log = logging.getLogger(__name__)
 
 _LOCK = ".lock"
 _FOLDER = "localState"
-_OPTION = "execution.checkpointing.local-backup.dirs"
 
 
 class LocalState:
@@ -88,13 +88,13 @@ class LocalState:
         self._locks.clear()
 
     def _dirs(self) -> list[Path]:
-        configured = self._configuration.string(_OPTION)
+        configured = self._configuration.get(CHECKPOINTING_LOCAL_BACKUP_DIRS)
         parts = [part.strip() for part in re.split(f"[,{os.pathsep}]", configured) if part.strip()]
         return [Path(part).absolute() for part in parts] or [work_directory(self._configuration)]
 
     def _check(self, chosen: Path) -> None:
-        if self._configuration.string(_OPTION):
-            private_folder(chosen, _FOLDER, option=_OPTION)
+        if self._configuration.get(CHECKPOINTING_LOCAL_BACKUP_DIRS):
+            private_folder(chosen, _FOLDER, option=CHECKPOINTING_LOCAL_BACKUP_DIRS)
         else:
             work_directory(self._configuration, _FOLDER)
 

@@ -29,10 +29,11 @@ from millstream.core.jobs.ids import AttemptId
 from millstream.core.logs.printable import printable
 from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import TASKMANAGER_PROFILER_SAMPLER
 from millstream.taskmanager.stack_reading import WAITING, Seen, StackReader, added_up
 
 log = logging.getLogger(__name__)
-OPTION = "taskmanager.profiler.sampler"
+OPTION = TASKMANAGER_PROFILER_SAMPLER
 _PATIENCE = 5.0  # seconds for one sample
 _REFUSED = ("permission denied", "operation not permitted")
 _LONGEST_REASON = 300
@@ -76,7 +77,7 @@ class PySpy:
     """Of one task manager. `sample` is called on any thread."""
 
     def __init__(self, configuration: Configuration, program: str | None = None) -> None:
-        self._wanted = configuration.string(OPTION)
+        self._wanted = configuration.get(OPTION)
         self._program = _installed() if program is None else program
         self._refusal = ""
 

@@ -39,6 +39,10 @@ from millstream.core.services.lease import leaderless_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import CHECKPOINTING_LOCAL_BACKUP_ENABLED
+from millstream.core.settings.options.scheduling import TASKMANAGER_NUMBER_OF_TASK_SLOTS
+from millstream.core.settings.options.services import REGISTRATION_TIMEOUT, TASKMANAGER_HOST, TASKMANAGER_RPC_PORT
+from millstream.core.settings.variables import PROVIDER_TOKEN
 from millstream.core.store.high_availability import FoundLeaders, open_leaders
 from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_JOB_MANAGER,
@@ -78,8 +82,8 @@ class TaskManagerService:
         self._network = network
         self._launch = launch
         self._on_thread = on_thread
-        self._host = configuration.string("taskmanager.host")
-        self._table = SlotTable(configuration.integer("taskmanager.numberOfTaskSlots"))
+        self._host = configuration.get(TASKMANAGER_HOST)
+        self._table = SlotTable(configuration.get(TASKMANAGER_NUMBER_OF_TASK_SLOTS))
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
@@ -103,9 +107,9 @@ class TaskManagerService:
         work_directory(self._configuration)  # raises at once when it cannot be used
         self._leaders = self._leaders or open_leaders(self._configuration)
         handlers = self._inspection.handlers()
-        port = self._configuration.integer("taskmanager.rpc.port")
+        port = self._configuration.get(TASKMANAGER_RPC_PORT)
         self._server, bound = await self._network.serve(
-            self._host, port, handlers, self._configuration, "taskmanager.rpc.port"
+            self._host, port, handlers, self._configuration, TASKMANAGER_RPC_PORT
         )
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
@@ -167,7 +171,7 @@ class TaskManagerService:
             "resource manager",
             self._registering,
             self._resource_manager_lost,
-            self._configuration.seconds("registration.timeout"),
+            self._configuration.get(REGISTRATION_TIMEOUT),
         )
         self._fail(UnreachableError(reason))
 
@@ -185,7 +189,7 @@ class TaskManagerService:
                 cpu_cores=os.cpu_count() or 1,
                 memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
                 slots=self._slot_status(),
-                provider_token=os.environ.get("MILLSTREAM_PROVIDER_TOKEN", ""),
+                provider_token=os.environ.get(PROVIDER_TOKEN, ""),
             )
         )
         log.info("registered at the resource manager")
@@ -367,7 +371,7 @@ class TaskManagerService:
         configuration = self._configuration.for_job(start.configuration).merged(
             {**self._logs.options, **certificates_of_secret(self._configuration)}
         )
-        copies = configuration.boolean("execution.checkpointing.local-backup.enabled")
+        copies = configuration.get(CHECKPOINTING_LOCAL_BACKUP_ENABLED)
         worker = SupervisedWorker(
             replace(
                 start,

@@ -36,6 +36,7 @@ from millstream.core.processes.titles import ROOM, worker_title
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.silence import accepts_connections, reason_of_silence, until_silent
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.scheduling import TASK_CANCELLATION_TIMEOUT, WORKER_START_TIMEOUT
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.core.wire.wire import WireError
 from millstream.taskmanager.memory_limit import OPTION, VARIABLES, limit_of
@@ -158,7 +159,7 @@ class SupervisedWorker:
     async def cancel(self, cancel: CancelTasks) -> None:
         """Cancels tasks, and kills the worker when they do not end in time."""
         self.send(cancel)
-        timeout = self._configuration.seconds("task.cancellation.timeout")
+        timeout = self._configuration.get(TASK_CANCELLATION_TIMEOUT)
         await asyncio.sleep(timeout)
         stuck = self._running & set(cancel.attempt_ids)
         if stuck:
@@ -209,7 +210,7 @@ class SupervisedWorker:
             raise WireError(f"it sent a {type(message).__name__} of another slot or job")
 
     async def _watch_process(self) -> None:
-        timeout = self._configuration.seconds("worker.start.timeout")
+        timeout = self._configuration.get(WORKER_START_TIMEOUT)
         try:
             await asyncio.wait_for(self._ready.wait(), timeout)
         except TimeoutError:

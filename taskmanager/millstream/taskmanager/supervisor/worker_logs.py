@@ -20,8 +20,10 @@ from millstream.core.logs.log_reading import list_logs, read_ends, read_piece
 from millstream.core.messages.logs import LogContent, LogFile
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.options import OPTIONS
+from millstream.core.settings.options.execution import EXECUTION_LOCAL_LOG_FILE
+from millstream.core.settings.options.services import ENV_LOG_DIR, ENV_LOG_MAX, ENV_LOG_MAX_SIZE, LOGGING_STDERR_LEVEL
 
-_OF_HOST = ("env.log.dir", "env.log.max", "env.log.max-size", "logging.stderr.level", "execution.local.log-file")
+_OF_HOST: tuple[str, ...] = (ENV_LOG_DIR, ENV_LOG_MAX, ENV_LOG_MAX_SIZE, LOGGING_STDERR_LEVEL, EXECUTION_LOCAL_LOG_FILE)
 
 
 class WorkerLogs:
@@ -31,7 +33,7 @@ class WorkerLogs:
         given = configuration.to_dict()
         self.options = {key: given.get(key, OPTIONS[key].default) for key in _OF_HOST}  # a job cannot set these
         self._folder = log_folder(configuration)
-        self._kept = configuration.integer("env.log.max")
+        self._kept = configuration.get(ENV_LOG_MAX)
         self._own = output_files(self._folder)
         self._name = self._own[2].name.removesuffix(".log") if 2 in self._own else "taskmanager"
 

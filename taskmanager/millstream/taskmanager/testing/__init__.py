@@ -4,9 +4,18 @@ from millstream.taskmanager.testing.driven_worker import DrivenWorker
 from millstream.taskmanager.testing.operator_harness import (
     DEPLOYMENT,
     GivenElements,
+    InlineCalls,
     KeptOutput,
     OperatorHarness,
     Snapshot,
 )
 
-__all__ = ["DEPLOYMENT", "DrivenWorker", "GivenElements", "KeptOutput", "OperatorHarness", "Snapshot"]
+__all__ = [
+    "DEPLOYMENT",
+    "DrivenWorker",
+    "GivenElements",
+    "InlineCalls",
+    "KeptOutput",
+    "OperatorHarness",
+    "Snapshot",
+]

@@ -6,7 +6,7 @@ task does it; only its outputs keep what they get, and its snapshots stay in mem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -34,6 +34,7 @@ from millstream.taskmanager.worker.checkpointing.capture import capture_chain
 from millstream.taskmanager.worker.checkpointing.restoring import RestoredTask, restore_task
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
 from millstream.taskmanager.worker.operators.base import Operator
+from millstream.taskmanager.worker.operators.serial_thread import SerialCalls
 from millstream.taskmanager.worker.operators.setup import TaskServices
 from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
@@ -72,6 +73,22 @@ class KeptOutput:
     def rows(self) -> list[Any]:
         """The records of the row batches."""
         return [row for batch in self.elements if isinstance(batch, RowBatch) for row in batch.rows]
+
+
+class InlineCalls:
+    """Blocking calls of an operator that are made at once, on the caller's thread; results are still mails."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.is_stopped = False
+
+    def submit(self, call: Callable[[], None]) -> None:
+        """Makes the call."""
+        call()
+
+    def stop(self) -> None:
+        """No further call is wanted."""
+        self.is_stopped = True
 
 
 class GivenElements(Struct, frozen=True):
@@ -117,6 +134,7 @@ class OperatorHarness:
         failed_savepoints: Collection[int] = (),
         batch: bool = False,
         timed: bool = True,
+        serial_calls: Callable[[str], SerialCalls] = InlineCalls,
     ) -> None:
         self.clock = ManualClock()
         self.out = KeptOutput()
@@ -144,6 +162,7 @@ class OperatorHarness:
             clock=self.clock,
             restored=self._restored(restored) if isinstance(restored, Snapshot) else restored,
             failed_savepoints=failed_savepoints,
+            serial_calls=serial_calls,
         )
         outputs = (plan.ChainedOutput(output=0), *(plan.ChainedOutput(output=n, tag=t) for n, t in enumerate(tags, 1)))
         chained = plan.ChainedOperator("the id", name, spec, PICKLED, outputs)
@@ -184,6 +203,13 @@ class OperatorHarness:
         """Delivers the mails that the operator has sent to itself; returns the result of each."""
         mails, self.mails = self.mails, []
         return [self.operator.on_mail(mail) for mail in mails]
+
+    def complete(self, checkpoint_id: int) -> bool:
+        """Notifies the operator of a completed checkpoint; returns whether it is committed, and raises its error."""
+        self.operator.notify_checkpoint_complete(checkpoint_id)
+        while self.mails:
+            self.deliver()
+        return self.operator.is_committed(checkpoint_id)
 
     def snapshot(self, checkpoint_id: int = 1, is_savepoint: bool = False) -> Snapshot:
         """What the operator holds, as a checkpoint stores it."""

@@ -37,6 +37,8 @@ from millstream.core.processes.open_files import allow_open_files
 from millstream.core.processes.titles import set_title, worker_title
 from millstream.core.records import pandas_imports
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.scheduling import TASK_CANCELLATION_INTERVAL
+from millstream.core.settings.options.services import TASKMANAGER_PRINTS_NAME_TASK
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.memory_limit import limit_of
 from millstream.taskmanager.worker.inspector import WorkerInspector
@@ -109,7 +111,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
         bound_output(configuration)
         set_up_logging("worker", configuration, lambda: where(start, workers))
         threads_are_their_starters()
-        if configuration.boolean("taskmanager.prints.name-task"):
+        if configuration.get(TASKMANAGER_PRINTS_NAME_TASK):
             name_prints(configuration)
         logging.captureWarnings(True)  # otherwise warnings have no time and no task
 
@@ -119,7 +121,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
     worker = SlotWorker(start, host, SystemClock(), send)
     workers.append(worker)
     tasks = _Titles(start) if not in_process else None
-    interval = configuration.seconds("task.cancellation.interval")
+    interval = configuration.get(TASK_CANCELLATION_INTERVAL)
     interrupter = None if in_process else Interrupter(worker, interval)
     forwarding = (commands, worker, interrupter, WorkerInspector(worker, send), tasks)
     threading.Thread(target=_forward, args=forwarding, name="commands", daemon=True).start()

@@ -8,6 +8,10 @@ from millstream.core.jobs.names import why_unwritable
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.overriding import override
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED,
+    CHECKPOINTING_INTERVAL,
+)
 from millstream.core.settings.own_keys import job_parameters
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
@@ -65,13 +69,13 @@ class TaskRuntimeContext(RuntimeContext):
 
     def is_checkpointing_enabled(self) -> bool:
         """Whether checkpoints are taken at an interval."""
-        return Configuration(self._configuration).seconds("execution.checkpointing.interval") > 0
+        return Configuration(self._configuration).get(CHECKPOINTING_INTERVAL) > 0
 
     @property
     def has_final_checkpoint(self) -> bool:
         """Whether a checkpoint follows the end of the input."""
-        after_end = "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
-        return self.is_checkpointing_enabled() and Configuration(self._configuration).boolean(after_end)
+        after_end = CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED
+        return self.is_checkpointing_enabled() and Configuration(self._configuration).get(after_end)
 
     def get_number_of_parallel_subtasks(self) -> int:
         """The operator's parallelism."""

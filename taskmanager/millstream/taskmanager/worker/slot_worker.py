@@ -46,6 +46,13 @@ from millstream.core.metrics.model import encode_groups
 from millstream.core.metrics.process_metrics import own_use
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED,
+    CHECKPOINTING_INCREMENTAL,
+    CHECKPOINTING_INTERVAL,
+    STATE_RECOVERY_FROM_LOCAL,
+)
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
 from millstream.taskmanager.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
 from millstream.taskmanager.worker.checkpointing.storages import DIRECTORIES, Storages, StorageSizes
@@ -93,14 +100,14 @@ class SlotWorker:
         self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
         self._channels = ChannelTable(FIRST_ROWS if is_debloating(configuration) else 0)
         self._writers = ThreadPoolExecutor(_WRITERS, "snapshots", thread_is_nobodys)
-        directories = [configuration.string(option) for option in DIRECTORIES]
+        directories = [configuration.get(option) for option in DIRECTORIES]
         storages = Storages(start.job_id, *directories, sizes=StorageSizes.of(configuration))
-        incremental = configuration.boolean("execution.checkpointing.incremental")
-        self._takes_checkpoints = configuration.seconds("execution.checkpointing.interval") > 0
-        takes_final = self._takes_checkpoints and configuration.boolean(
-            "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
+        incremental = configuration.get(CHECKPOINTING_INCREMENTAL)
+        self._takes_checkpoints = configuration.get(CHECKPOINTING_INTERVAL) > 0
+        takes_final = self._takes_checkpoints and configuration.get(
+            CHECKPOINTING_CHECKPOINTS_AFTER_TASKS_FINISH_ENABLED
         )
-        copies = SlotCopies(start.local_state_folder, configuration.boolean("execution.state-recovery.from-local"))
+        copies = SlotCopies(start.local_state_folder, configuration.get(STATE_RECOVERY_FROM_LOCAL))
         self._checkpoints = CheckpointServices(
             start.allocation_id, clock, storages, incremental, self._writers.submit, self.mailbox.put, send,
             takes_final, copies,
@@ -121,7 +128,7 @@ class SlotWorker:
         self._timers: list[tuple[float, str]] = []
         self._stopped = False
         self._metrics_due = 0.0
-        self._metrics_interval = configuration.seconds("metrics.fetcher.update-interval")
+        self._metrics_interval = configuration.get(METRICS_FETCHER_UPDATE_INTERVAL)
         self._job = Origin(start.job_id, start.job_name)
         self._failures: dict[tuple[str, int], Repeats] = {}
         self.current: Task | None = None

@@ -143,10 +143,8 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         return HybridState(self._at, self._inner.snapshot_state(checkpoint_id))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notifies that of the present source, if it has this hook."""
-        notify = getattr(self._inner, "notify_checkpoint_complete", None)
-        if notify is not None:
-            notify(checkpoint_id)
+        """Notifies that of the present source."""
+        self._inner.notify_checkpoint_complete(checkpoint_id)
 
     def close(self) -> None:
         """Closes the present source's."""

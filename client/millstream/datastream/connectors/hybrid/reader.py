@@ -95,10 +95,14 @@ class HybridReader(SourceReader[HybridSplit]):
         return held + [HybridSplit(self._at, split) for split in self._reader.snapshot_state(checkpoint_id)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notifies that of the present source, if it has this hook."""
-        notify = getattr(self._reader, "notify_checkpoint_complete", None)
-        if notify is not None:
-            notify(checkpoint_id)
+        """Notifies that of the present source."""
+        if self._reader is not None:
+            self._reader.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Notifies that of the present source."""
+        if self._reader is not None:
+            self._reader.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
         """Closes the present source's."""

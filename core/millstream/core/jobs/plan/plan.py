@@ -348,6 +348,28 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
         return (self.sink,)
 
 
+class CommittingWriterSpec(OperatorSpec, Struct, frozen=True):
+    """The writers of a sink with one committer, which follows them: a `SinkSpec`."""
+
+    prefix = "Sink: "
+    is_sink = True
+    kind = "committing writer"
+    sink: Any  # millstream.datastream.connectors.global_commit.GlobalCommitSink
+
+    @property
+    def reads_timestamps(self) -> bool:
+        """As the sink declares."""
+        return bool(self.sink.reads_timestamps)
+
+    @override
+    def user_code(self) -> tuple[Any, ...]:
+        return (self.sink,)
+
+    def keeps_records(self) -> bool:
+        """Returns False: what it emits is for the committer alone."""
+        return False
+
+
 class CollectSpec(OperatorSpec, Struct, frozen=True):
     """Keeps results until the client requests them."""
 

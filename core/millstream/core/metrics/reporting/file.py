@@ -19,6 +19,7 @@ from millstream.core.metrics.naming import spread_ids, written
 from millstream.core.metrics.reporting.reporter import PREFIX, MetricReporter, Read, figures
 from millstream.core.metrics.reporting.settings import ReporterSettings
 from millstream.core.overriding import override
+from millstream.core.settings.options.metrics import REPORTER_DIRECTORY, REPORTER_MAX_SIZE
 
 
 class FileReporter(MetricReporter):
@@ -26,11 +27,11 @@ class FileReporter(MetricReporter):
 
     def __init__(self, settings: ReporterSettings) -> None:
         super().__init__(settings)
-        folder = settings.text("directory")
+        folder = settings.get(REPORTER_DIRECTORY)
         if not folder:
             raise ConfigurationError(f"option '{settings.key('directory')}': a file reporter needs a folder")
         self.path = Path(folder) / f"{settings.service}-{os.getpid()}.metrics"
-        self._most = settings.integer("max-size")
+        self._most = settings.get(REPORTER_MAX_SIZE)
 
     @override
     async def open(self, read: Read) -> None:

@@ -21,6 +21,12 @@ from millstream.core.metrics.descriptions import meaning_of, only_grows
 from millstream.core.metrics.model import HistogramReading, MeterReading, MetricGroup, MetricKind, Number
 from millstream.core.metrics.reporting.reporter import PREFIX, Figure, MetricReporter, figures
 from millstream.core.metrics.reporting.settings import ReporterSettings
+from millstream.core.settings.options.metrics import (
+    REPORTER_EXPORTER_ENDPOINT,
+    REPORTER_EXPORTER_TIMEOUT,
+    REPORTER_SERVICE_NAME,
+    REPORTER_SERVICE_VERSION,
+)
 
 _CUMULATIVE = 2
 _QUANTILES = {0.0: "min", 0.5: "p50", 0.75: "p75", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999", 1.0: "max"}
@@ -32,7 +38,7 @@ class OtelReporter(MetricReporter):
 
     def __init__(self, settings: ReporterSettings) -> None:
         super().__init__(settings)
-        self._endpoint = settings.text("exporter.endpoint")
+        self._endpoint = settings.get(REPORTER_EXPORTER_ENDPOINT)
         parts = urlsplit(self._endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(
@@ -41,10 +47,10 @@ class OtelReporter(MetricReporter):
             )
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path = parts.path if parts.path not in ("", "/") else _PATH
-        self._timeout = settings.seconds("exporter.timeout")
+        self._timeout = settings.get(REPORTER_EXPORTER_TIMEOUT)
         self._resource = {
-            "service.name": settings.text("service.name"),
-            "service.version": settings.text("service.version"),
+            "service.name": settings.get(REPORTER_SERVICE_NAME),
+            "service.version": settings.get(REPORTER_SERVICE_VERSION),
             "service.instance.id": settings.service,
         }
         self._started = time.time_ns()

@@ -26,6 +26,11 @@ from millstream.core.metrics.reporting.settings import ReporterSettings
 from millstream.core.overriding import override
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.processes.plain_http import PlainRequest, PlainResponse, serve_plain
+from millstream.core.settings.options.metrics import (
+    REPORTER_FILTER_LABEL_VALUE_CHARACTERS,
+    REPORTER_HOST,
+    REPORTER_PORT,
+)
 
 log = logging.getLogger(__name__)
 _INVALID = re.compile(r"[^a-zA-Z0-9:_]")
@@ -41,13 +46,13 @@ class PrometheusReporter(MetricReporter):
     def __init__(self, settings: ReporterSettings) -> None:
         super().__init__(settings)
         self.address = ""
-        self._ports = ports(settings.text("port"), settings.key("port"))
-        self._filters_values = settings.boolean("filterLabelValueCharacters")
+        self._ports = ports(settings.get(REPORTER_PORT), settings.key("port"))
+        self._filters_values = settings.get(REPORTER_FILTER_LABEL_VALUE_CHARACTERS)
         self._server: asyncio.Server | None = None
 
     @override
     async def open(self, read: Read) -> None:
-        host = self.settings.text("host")
+        host = self.settings.get(REPORTER_HOST)
 
         async def respond(request: PlainRequest) -> PlainResponse:
             if request.path not in ("/metrics", "/"):
@@ -65,8 +70,8 @@ class PrometheusReporter(MetricReporter):
             log.info("serving metrics for Prometheus at http://%s/metrics", self.address)
             return
         raise MillstreamError(
-            f"no port of {self.settings.key('port')} ({self.settings.text('port')}) is free on {host}: there has to be "
-            "one for each service of the host"
+            f"no port of {self.settings.key('port')} ({self.settings.get(REPORTER_PORT)}) is free on {host}: there has "
+            "to be one for each service of the host"
         )
 
     @override

@@ -19,6 +19,7 @@ from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.metrics.reporting.reporter import MetricReporter
 from millstream.core.metrics.reporting.settings import ReporterSettings, reporter_settings
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import REPORTER_INTERVAL
 
 log = logging.getLogger(__name__)
 ENTRY_POINTS = "millstream.metric_reporters"
@@ -67,7 +68,7 @@ class Reporters:
         return reporter.settings.shown(self._registry.read())
 
     async def _keep_reporting(self, reporter: MetricReporter) -> None:
-        interval, failed = reporter.settings.seconds("interval"), False
+        interval, failed = reporter.settings.get(REPORTER_INTERVAL), False
         while True:
             await asyncio.sleep(interval)
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +12,18 @@ from msgspec.structs import replace
 from millstream.core.errors import ConfigurationError
 from millstream.core.metrics.model import MetricGroup, MetricKind
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options import OptionKey
+from millstream.core.settings.options.metrics import (
+    METRICS_REPORTERS,
+    REPORTER,
+    REPORTER_FACTORY_CLASS,
+    REPORTER_FILTER_EXCLUDES,
+    REPORTER_FILTER_INCLUDES,
+    REPORTER_SCOPE_VARIABLES_ADDITIONAL,
+    REPORTER_SCOPE_VARIABLES_EXCLUDES,
+)
 
+T = TypeVar("T")
 _PREFIX = "metrics.reporter."
 _CLASS = "factory.class"
 
@@ -50,21 +62,13 @@ class ReporterSettings(Struct, frozen=True):
         """Returns the key of a setting's option."""
         return f"{_PREFIX}{self.name}.{setting}"
 
+    def get(self, option: OptionKey[T]) -> T:
+        """Returns the value of an option of reporters, such as `REPORTER_INTERVAL`."""
+        return self.configuration.get(_of(self.name, option))
+
     def text(self, setting: str) -> str:
         """Returns a text setting, also of a plug-in; empty if it is not set."""
-        return str(self.configuration.get(self.key(setting)))
-
-    def seconds(self, setting: str) -> float:
-        """Returns a duration setting."""
-        return self.configuration.seconds(self.key(setting))
-
-    def integer(self, setting: str) -> int:
-        """Returns a number or memory setting."""
-        return self.configuration.integer(self.key(setting))
-
-    def boolean(self, setting: str) -> bool:
-        """Returns a boolean setting."""
-        return self.configuration.boolean(self.key(setting))
+        return str(self.configuration.value(self.key(setting)))
 
     def shown(self, groups: list[MetricGroup]) -> list[MetricGroup]:
         """Returns the groups with the filters and variables of the reporter applied."""
@@ -99,7 +103,7 @@ def reporter_settings(configuration: Configuration, service: str) -> list[Report
     """Reads the settings of all configured reporters. Raises ConfigurationError."""
     given = {key.removeprefix(_PREFIX) for key in configuration.to_dict() if key.startswith(_PREFIX)}
     defined = sorted({key.partition(".")[0] for key in given if key.partition(".")[2] == _CLASS})
-    listed = [name.strip() for name in configuration.string("metrics.reporters").split(",") if name.strip()]
+    listed = [name.strip() for name in configuration.get(METRICS_REPORTERS).split(",") if name.strip()]
     for name in listed:
         if name not in defined:
             raise ConfigurationError(
@@ -108,23 +112,29 @@ def reporter_settings(configuration: Configuration, service: str) -> list[Report
     return [_settings(configuration, service, name) for name in listed or defined]
 
 
-def _settings(configuration: Configuration, service: str, name: str) -> ReporterSettings:
-    def text(setting: str) -> str:
-        return configuration.string(f"{_PREFIX}{name}.{setting}").strip()
+def _of(name: str, option: OptionKey[T]) -> OptionKey[T]:
+    """The option of the reporter with this name."""
+    return OptionKey(option.replace(REPORTER, f"{_PREFIX}{name}"))
 
-    def filters(setting: str) -> tuple[MetricFilter, ...]:
-        return tuple(_filter(f"{_PREFIX}{name}.{setting}", part) for part in text(setting).split(";") if part.strip())
+
+def _settings(configuration: Configuration, service: str, name: str) -> ReporterSettings:
+    def text(option: OptionKey[str]) -> str:
+        return configuration.get(_of(name, option)).strip()
+
+    def filters(option: OptionKey[str]) -> tuple[MetricFilter, ...]:
+        return tuple(_filter(_of(name, option), part) for part in text(option).split(";") if part.strip())
 
     additional: dict[str, str] = {}
-    for part in filter(None, map(str.strip, text("scope.variables.additional").split(","))):
+    for part in filter(None, map(str.strip, text(REPORTER_SCOPE_VARIABLES_ADDITIONAL).split(","))):
         variable, colon, value = part.partition(":")
         if not colon or not variable.strip():
-            key = f"{_PREFIX}{name}.scope.variables.additional"
+            key = _of(name, REPORTER_SCOPE_VARIABLES_ADDITIONAL)
             raise ConfigurationError(f"option '{key}': '{part}' is not name:value")
         additional[variable.strip()] = value.strip()
-    without = frozenset(v.strip().strip("<>") for v in text("scope.variables.excludes").split(";") if v.strip())
+    without = frozenset(v.strip().strip("<>") for v in text(REPORTER_SCOPE_VARIABLES_EXCLUDES).split(";") if v.strip())
     return ReporterSettings(
-        name, service, text(_CLASS), configuration, filters("filter.includes"), filters("filter.excludes"), without,
+        name, service, text(REPORTER_FACTORY_CLASS), configuration, filters(REPORTER_FILTER_INCLUDES),
+        filters(REPORTER_FILTER_EXCLUDES), without,
         additional,
     )  # fmt: skip
 

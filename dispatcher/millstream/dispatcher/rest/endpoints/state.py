@@ -14,6 +14,7 @@ from typing import ParamSpec
 from starlette.requests import Request
 
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.submission import WEB_STATE_BROWSER_ENABLED
 from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import state_schemas as schemas
@@ -35,7 +36,7 @@ class StateEndpoints:
     """Shows state."""
 
     def __init__(self, configuration: Configuration, lifecycle: JobLifecycle) -> None:
-        self._enabled = configuration.boolean("web.state-browser.enabled")
+        self._enabled = configuration.get(WEB_STATE_BROWSER_ENABLED)
         self._options = configuration.to_dict()
         self._lifecycle = lifecycle
         self._browser = StateBrowser(configuration)

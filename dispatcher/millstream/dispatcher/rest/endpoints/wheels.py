@@ -12,6 +12,12 @@ from starlette.requests import Request
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.plan_json import named_plan_for_rest, plan_nodes
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
+from millstream.core.settings.options.execution import (
+    STATE_RECOVERY_CLAIM_MODE,
+    STATE_RECOVERY_IGNORE_UNCLAIMED_STATE,
+    STATE_RECOVERY_PATH,
+)
+from millstream.core.settings.options.scheduling import PARALLELISM_DEFAULT
 from millstream.dispatcher.admission import check_graph, is_id
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.callers import Role
@@ -167,7 +173,7 @@ class WheelEndpoints:
         for parallelism in (query.get("parallelism"), body.get("parallelism")):  # both are checked, the body's counts
             if parallelism is not None:
                 checked = whole_number("parallelism", parallelism, 1, HIGHEST_MAX_PARALLELISM)
-                options["parallelism.default"] = str(checked)
+                options[PARALLELISM_DEFAULT] = str(checked)
         written = text(body, "applicationId") or text(body, "jobId")
         job_id = query.get("jobId") if written is None else written
         if job_id is not None and not is_id(job_id):
@@ -210,12 +216,12 @@ def _state_recovery(query: QueryParams, body: Json) -> dict[str, str]:
     in_url = location(dict(query), "savepointPath")
     path = location(body, "savepointPath") or in_url
     if path:
-        options["execution.state-recovery.path"] = path
+        options[STATE_RECOVERY_PATH] = path
     in_query = query.get("allowNonRestoredState", "")
     if in_query.lower() not in ("", "true", "false"):
         raise RestError(400, f"allowNonRestoredState: '{in_query}' is neither true nor false")
     if flag(body, "allowNonRestoredState") or in_query.lower() == "true":
-        options["execution.state-recovery.ignore-unclaimed-state"] = "true"
+        options[STATE_RECOVERY_IGNORE_UNCLAIMED_STATE] = "true"
     modes = [  # all are checked, the last one counts; restoreMode is what Flink called it before
         choice(given, name, schemas.CLAIM_MODES)
         for name in ("restoreMode", "claimMode")
@@ -223,5 +229,5 @@ def _state_recovery(query: QueryParams, body: Json) -> dict[str, str]:
         if given.get(name)
     ]
     if modes:
-        options["execution.state-recovery.claim-mode"] = modes[-1]
+        options[STATE_RECOVERY_CLAIM_MODE] = modes[-1]
     return options

@@ -6,13 +6,21 @@ from msgspec import Struct
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_DATA_INLINE_THRESHOLD,
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_JOBMANAGER_STORAGE_MAX_STATE_SIZE,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    CHECKPOINTING_WRITE_BUFFER_SIZE,
+    STATE_RECOVERY_PATH,
+)
 from millstream.core.snapshot.storage.file_storage import FileSystemStorage
 from millstream.core.snapshot.storage.memory_storage import DEFAULT_LIMIT, SCHEME, MemoryStorage
 from millstream.core.snapshot.storage.storage import CheckpointStorage
 from millstream.core.snapshot.storage.uri_files import has_options, plain_uri, root_of, with_options_of
 
 DIRECTORIES = (
-    "execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "execution.state-recovery.path"
+    CHECKPOINTING_DIR, CHECKPOINTING_SAVEPOINT_DIR, STATE_RECOVERY_PATH
 )  # fmt: skip
 """The options whose URIs may have credentials and options in them.
 
@@ -35,8 +43,11 @@ class StorageSizes(Struct, frozen=True):
     @staticmethod
     def of(configuration: Configuration) -> StorageSizes:
         """The configured sizes."""
-        names = ("data-inline-threshold", "write-buffer-size", "jobmanager-storage.max-state-size")
-        return StorageSizes(*(configuration.integer(f"execution.checkpointing.{name}") for name in names))
+        return StorageSizes(
+            configuration.get(CHECKPOINTING_DATA_INLINE_THRESHOLD),
+            configuration.get(CHECKPOINTING_WRITE_BUFFER_SIZE),
+            configuration.get(CHECKPOINTING_JOBMANAGER_STORAGE_MAX_STATE_SIZE),
+        )
 
 
 class Storages:

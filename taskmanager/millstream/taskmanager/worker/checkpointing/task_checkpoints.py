@@ -37,6 +37,7 @@ from millstream.taskmanager.worker.checkpointing.checkpoint_records import (
     CheckpointRecords,
     Stage,
 )
+from millstream.taskmanager.worker.checkpointing.task_commits import TaskCommits
 from millstream.taskmanager.worker.checkpointing.unaligned import InFlightRecords
 from millstream.taskmanager.worker.checkpointing.writer_thread import (
     CheckpointServices,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_COMMIT_ATTEMPTS = 5  # in a row; after that the task fails, and commits again when it is restored
-
 
 class TaskCheckpoints:
     """The checkpoints of one task; without cost until the first checkpoint."""
@@ -72,6 +71,7 @@ class TaskCheckpoints:
         self._last_channel = COORDINATOR  # of the last barrier or end
         self._coordinator_ahead_ms = 0
         self._in_flight = InFlightRecords(task)
+        self.commits = TaskCommits(task.life, self._commit_failed)
         self._newest = 0
         self._draining: tuple[Barrier, frozenset[int]] | None = None
         self.alignment_seconds = 0.0
@@ -152,28 +152,21 @@ class TaskCheckpoints:
             self._services.send(InputsEnded(self._services.allocation_id, self._task.attempt_id))
 
     def completed(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable: commits it. A failure is reported, so that the notification is repeated."""
+        """The checkpoint is durable: commits it."""
         self.records.completed(checkpoint_id)
         if self.copies is not None:
             self._services.submit(partial(self.copies.completed, checkpoint_id))
-        failure: Exception | None = None
-        for operator in self._task.chain.operators:
+        operators = self._task.chain.operators
+        for operator in operators:
             if operator.keyed_state is not None:
                 operator.keyed_state.confirm(checkpoint_id)
-            try:
-                operator.notify_checkpoint_complete(checkpoint_id)
-            except Exception as error:
-                failure = failure or error
-        if failure is None:
-            self._task.life.committed(checkpoint_id)
-        elif self._task.life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
-            raise failure
-        else:
-            log.warning(
-                "failed to commit checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, failure
-            )
-            allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
-            self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
+        self.commits.completed(checkpoint_id, operators)
+
+    def _commit_failed(self, checkpoint_id: int, failure: Exception) -> None:
+        """Reported, so that the notification is repeated."""
+        log.warning("failed to commit checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, failure)
+        allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
+        self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
 
     def aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was aborted: nothing of it is kept, and a task that it was to stop continues."""

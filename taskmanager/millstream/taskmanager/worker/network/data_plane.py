@@ -31,6 +31,8 @@ from millstream.core.services.rpc import dialled, explain
 from millstream.core.services.security import check_listen, server_credentials
 from millstream.core.services.silence import accepts_connections, until_silent
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import SSL_INTERNAL_ENABLED, TASKMANAGER_HOST
+from millstream.core.settings.options.tasks import NETWORK_CONNECT_TIMEOUT, TASKMANAGER_MEMORY_SEGMENT_SIZE
 from millstream.core.wire.wire import UnknownKindError, WireError
 from millstream.taskmanager.worker.network.frames import (
     FRAME,
@@ -96,7 +98,7 @@ class DataPlane:
         self._expecting = threading.Lock()
         self._dials: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
-        limit = configuration.integer("taskmanager.memory.segment-size") + _HEADROOM
+        limit = configuration.get(TASKMANAGER_MEMORY_SEGMENT_SIZE) + _HEADROOM
         self._options = [
             ("grpc.max_receive_message_length", limit),
             ("grpc.max_send_message_length", limit),
@@ -107,7 +109,7 @@ class DataPlane:
 
     def start(self) -> None:
         """Listens on a free port; `address` is set afterwards."""
-        check_listen(self._host, self._configuration, "security.ssl.internal.enabled", "taskmanager.host")
+        check_listen(self._host, self._configuration, SSL_INTERNAL_ENABLED, TASKMANAGER_HOST)
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
 
@@ -203,7 +205,7 @@ class DataPlane:
             self._post(PeerLost(peer.address, reason))
 
     async def _await_dial(self, peer: _Peer) -> None:
-        timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
+        timeout = self._configuration.get(NETWORK_CONNECT_TIMEOUT)
         while True:
             try:
                 async with asyncio.timeout(timeout):  # `wait_for` may swallow the cancellation by `_close`
@@ -219,7 +221,7 @@ class DataPlane:
         return dialled(address, self._configuration, self._options)
 
     async def _dial(self, peer: _Peer) -> None:
-        timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
+        timeout = self._configuration.get(NETWORK_CONNECT_TIMEOUT)
         async with self._channel(peer.address) as channel:
             try:
                 async with asyncio.timeout(timeout):

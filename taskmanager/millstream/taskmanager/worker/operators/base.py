@@ -25,7 +25,7 @@ from millstream.core.records.copying import is_plain_type
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus
-from millstream.datastream.functions import Function, RuntimeContext
+from millstream.datastream.functions import CheckpointListener, Function, RuntimeContext
 from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.output import Emit
@@ -212,6 +212,15 @@ class Operator:
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is durable, and with it all before it; may be called again after a restore."""
 
+    def is_committed(self, checkpoint_id: int) -> bool:
+        """Whether it has committed all that the completed checkpoint `checkpoint_id` holds.
+
+        Called after `notify_checkpoint_complete`, and until it returns True after each mail: an operator whose commits
+        run on a thread of its own sends itself a mail when they have ended. Raises the error if they have failed; the
+        notification is then repeated.
+        """
+        return True
+
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was aborted; a later one will contain its contents."""
 
@@ -276,12 +285,14 @@ class FunctionOperator(Operator):
             self._guarded(lambda: self.function.snapshot_state(context))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notifies the function, if it has the method."""
-        notify(self.name, self.function, "notify_checkpoint_complete", checkpoint_id)
+        """Notifies the function."""
+        if isinstance(self.function, CheckpointListener):
+            self._guarded(lambda: self.function.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Notifies the function, if it has the method."""
-        notify(self.name, self.function, "notify_checkpoint_aborted", checkpoint_id)
+        """Notifies the function."""
+        if isinstance(self.function, CheckpointListener):
+            self._guarded(lambda: self.function.notify_checkpoint_aborted(checkpoint_id))
 
     def leave_key(self) -> None:
         """Called after each batch: there is no current key, and using keyed state is an error."""
@@ -311,16 +322,3 @@ def guarded(operator_name: str, call: Callable[[], None]) -> None:
     except BaseException as error:
         raise OperatorError(operator_name, NO_RECORD, error) from error
     leave_if_forked()
-
-
-def notify(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> None:
-    """Calls a method about a checkpoint, on functions and writers that have it."""
-    call = getattr(listener, method, None)
-    if call is None:
-        return
-    try:
-        call(checkpoint_id)
-    except TaskInterrupted:
-        raise
-    except BaseException as error:
-        raise OperatorError(operator_name, NO_RECORD, error) from error

@@ -12,6 +12,7 @@ from millstream.core.clock import Clock, SystemClock
 from millstream.core.records.handover import Handover
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.taskmanager.worker.operators.output import Output
+from millstream.taskmanager.worker.operators.serial_thread import SerialCalls, SerialThread
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, OperatorStateBackend
 from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
@@ -42,6 +43,8 @@ class TaskServices(Struct, frozen=True):
     """How long, in seconds, the task has been unable to emit."""
     report_watermark: Callable[[WatermarkAlignment, int], None] = lambda alignment, watermark: None
     """Reports the progress of a source whose event time is aligned; the limit arrives as a `WatermarkLimit` mail."""
+    serial_calls: Callable[[str], SerialCalls] = SerialThread
+    """Runs blocking calls of an operator away from the task's thread; the argument names the thread."""
 
 
 class OperatorSetup(Struct):

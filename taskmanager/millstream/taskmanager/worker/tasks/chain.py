@@ -16,6 +16,7 @@ from millstream.core.records.exact_values import InexactError
 from millstream.core.records.handover import Handover
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import CHECKPOINTING_UNALIGNED_ENABLED
 from millstream.taskmanager.worker.consumers import Consumers
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import Operator, OperatorError
@@ -25,7 +26,7 @@ from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskSer
 from millstream.taskmanager.worker.tasks.latencies import Latencies
 from millstream.taskmanager.worker.tasks.selectors import Selector, selectors_of
 
-UNALIGNED = "execution.checkpointing.unaligned.enabled"
+UNALIGNED = CHECKPOINTING_UNALIGNED_ENABLED
 
 
 class OperatorChain:
@@ -167,7 +168,7 @@ class ChainBuilder:
         self._task_types = (*input_types, PICKLED, PICKLED)  # what is not declared may be of any type
         self._remote = remote
         self._object_reuse = object_reuse
-        self._keeps_times = Configuration(services.options).boolean(UNALIGNED)
+        self._keeps_times = Configuration(services.options).get(UNALIGNED)
         self._edges = edges
 
     def build(self, chain: plan.Chain) -> OperatorChain:

@@ -17,6 +17,11 @@ from millstream.core.metrics.histograms import Histogram
 from millstream.core.metrics.model import MetricGroup, Scope
 from millstream.core.records.batches import LatencyMarker, StreamSignal
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import (
+    METRICS_LATENCY_GRANULARITY,
+    METRICS_LATENCY_HISTORY_SIZE,
+    METRICS_LATENCY_INTERVAL,
+)
 from millstream.taskmanager.worker.operators.output import Send
 
 _KEY = "metrics.latency"
@@ -49,11 +54,11 @@ class Latencies:
     @staticmethod
     def of(configuration: Configuration, subtask: int, clock: Clock) -> Latencies | None:
         """Returns None if latency tracking is disabled."""
-        interval = configuration.seconds(f"{_KEY}.interval")
+        interval = configuration.get(METRICS_LATENCY_INTERVAL)
         if interval <= 0:
             return None
-        granularity = Granularity(configuration.string(f"{_KEY}.granularity"))
-        return Latencies(interval, granularity, configuration.integer(f"{_KEY}.history-size"), subtask, clock)
+        granularity = Granularity(configuration.get(METRICS_LATENCY_GRANULARITY))
+        return Latencies(interval, granularity, configuration.get(METRICS_LATENCY_HISTORY_SIZE), subtask, clock)
 
     def mark(self, source_id: str, send: Send, now: float) -> float:
         """Emits a marker from a source if one is due; returns when to call again, by the monotonic clock."""

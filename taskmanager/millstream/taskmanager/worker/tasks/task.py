@@ -125,6 +125,7 @@ class Task:
                 result = operator.on_mail(mail.content)
                 if operator is self.chain.source:
                     self.steps.wake_up()
+                self.checkpoints.commits.look(self.chain.operators)
                 return result
         return None
 

@@ -16,6 +16,25 @@ from millstream.core.pickling import load_program
 from millstream.core.records.batches import Signal
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import (
+    EXECUTION_BATCH_MAX_COLUMN_ROWS,
+    EXECUTION_BATCH_MAX_ROWS,
+    EXECUTION_BUFFER_TIMEOUT_INTERVAL,
+)
+from millstream.core.settings.options.metrics import METRICS_HOT_KEYS_ENABLED
+from millstream.core.settings.options.scheduling import PIPELINE_OBJECT_REUSE
+from millstream.core.settings.options.tasks import (
+    BUFFER_DEBLOAT_ENABLED,
+    BUFFER_DEBLOAT_PERIOD,
+    BUFFER_DEBLOAT_SAMPLES,
+    BUFFER_DEBLOAT_TARGET,
+    BUFFER_DEBLOAT_THRESHOLD_PERCENTAGES,
+    NETWORK_BUFFERS_PER_CHANNEL,
+    NETWORK_COMPRESSION_CODEC,
+    NETWORK_FLOATING_BUFFERS_PER_GATE,
+    NETWORK_OUTPUT_BUFFERS,
+    TASKMANAGER_MEMORY_SEGMENT_SIZE,
+)
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.worker.checkpointing.in_flight import share_of
@@ -55,7 +74,7 @@ _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
 
 def is_debloating(configuration: Configuration) -> bool:
     """Whether tasks limit their in-flight data by what they process."""
-    return configuration.boolean(f"{_DEBLOAT}.enabled")
+    return configuration.get(BUFFER_DEBLOAT_ENABLED)
 
 
 def _spec(pickled: bytes) -> plan.EdgeSpec:
@@ -96,10 +115,10 @@ class TaskFactory:
         self._storages = storages
         self._post = post
         self._state_backend = state_backend(self._configuration)
-        self._looks_for_hot_keys = self._configuration.boolean("metrics.hot-keys.enabled")
-        self._object_reuse = self._configuration.boolean("pipeline.object-reuse")
-        self.max_rows = self._configuration.integer("execution.batch.max-rows")
-        self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
+        self._looks_for_hot_keys = self._configuration.get(METRICS_HOT_KEYS_ENABLED)
+        self._object_reuse = self._configuration.get(PIPELINE_OBJECT_REUSE)
+        self.max_rows = self._configuration.get(EXECUTION_BATCH_MAX_ROWS)
+        self.max_column_rows = self._configuration.get(EXECUTION_BATCH_MAX_COLUMN_ROWS)
 
     def connect(self, deployment: msg.TaskDeployment) -> None:
         """Connects to the task's peers, which wait for the connection: called before anything that may take long."""
@@ -130,7 +149,7 @@ class TaskFactory:
             Latencies.of(self._configuration, deployment.subtask, self._clock),
         )
         limited = is_debloating(self._configuration) and task.partitions
-        outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
+        outlet = Outlet(self.max_column_rows, self._configuration.get(BUFFER_DEBLOAT_TARGET) if limited else None)
         task.attach(builder.build(load_program(deployment.chain, f"the code of {deployment.task_name}")), outlet)
         if restored is not None:
             self._restore_in_flight(task, edges, restored)
@@ -172,8 +191,8 @@ class TaskFactory:
                 channels.append(RemoteInputChannel(c.channel_id, c.producer_name, c.producer_address))
             channels[-1].producer_subtask = c.producer_subtask
         remote = [c for c in channels if isinstance(c, RemoteInputChannel)]
-        exclusive = self._configuration.integer("taskmanager.network.memory.buffers-per-channel")
-        floating = self._configuration.integer("taskmanager.network.memory.floating-buffers-per-gate")
+        exclusive = self._configuration.get(NETWORK_BUFFERS_PER_CHANNEL)
+        floating = self._configuration.get(NETWORK_FLOATING_BUFFERS_PER_GATE)
         made = InputGate(
             channels, ElementCodec(spec.type), CreditReceiver([c.channel_id for c in remote], exclusive, floating),
             self._grant, gate.input, (spec.source, spec.name), is_overtakable(spec.partitioner),
@@ -190,17 +209,17 @@ class TaskFactory:
         if not is_debloating(options):
             return None
         return Debloater(
-            channels, exclusive, floating, options.seconds(f"{_DEBLOAT}.target") / gates,
-            options.seconds(f"{_DEBLOAT}.period"), options.integer(f"{_DEBLOAT}.samples"),
-            options.integer(f"{_DEBLOAT}.threshold-percentages") / 100,
+            channels, exclusive, floating, options.get(BUFFER_DEBLOAT_TARGET) / gates,
+            options.get(BUFFER_DEBLOAT_PERIOD), options.get(BUFFER_DEBLOAT_SAMPLES),
+            options.get(BUFFER_DEBLOAT_THRESHOLD_PERCENTAGES) / 100,
         )  # fmt: skip
 
     def _grant(self, channel: RemoteInputChannel, buffers: int, rows: int) -> None:
         self._data_plane.send(channel.peer, Credit(channel.channel_id, buffers, rows))
 
     def _partition(self, task: Task, output: msg.ResultPartition, spec: plan.EdgeSpec) -> ResultPartition:
-        segment = self._configuration.integer("taskmanager.memory.segment-size")
-        compressed = self._configuration.string("taskmanager.network.compression.codec") == "LZ4"
+        segment = self._configuration.get(TASKMANAGER_MEMORY_SEGMENT_SIZE)
+        compressed = self._configuration.get(NETWORK_COMPRESSION_CODEC) == "LZ4"
         channels: list[OutputChannel] = []
         for c in output.channels:
             if c.consumer_address == self._data_plane.address:
@@ -219,8 +238,8 @@ class TaskFactory:
         return ResultPartition(
             make_router(spec, len(channels), task.deployment.subtask, seed, () if self._object_reuse else local),
             channels,
-            self._configuration.seconds("execution.buffer-timeout.interval") if timeout is None else timeout,
-            self._configuration.integer("taskmanager.network.memory.output-buffers"),
+            self._configuration.get(EXECUTION_BUFFER_TIMEOUT_INTERVAL) if timeout is None else timeout,
+            self._configuration.get(NETWORK_OUTPUT_BUFFERS),
             is_overtakable(spec.partitioner),
             (spec.source, spec.name),
         )

@@ -19,7 +19,6 @@ from millstream.core.jobs.plan.plan import BatchInput, ChainedOperator
 from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress
 from millstream.core.keys.key_groups import stable_hash
 from millstream.core.keys.key_values import hashable, without_nan
-from millstream.core.overriding import override
 from millstream.core.records.batches import (
     LAST_WATERMARK,
     MIN_TIMESTAMP,
@@ -35,6 +34,7 @@ from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import KeyOf, Operator
 from millstream.taskmanager.worker.operators.batch.gathered_output import GatheredOutput
 from millstream.taskmanager.worker.operators.batch.sorted_records import Place, SortedRecords
+from millstream.taskmanager.worker.operators.forwarding import ForwardingOperator
 from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.operators.registry import build_operator
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
@@ -54,18 +54,16 @@ def in_order(setup: OperatorSetup, chained: ChainedOperator) -> Operator:
             assert_never(chained.batch_input)
 
 
-class HeldInput(Operator):
-    """Wraps an operator that has one or two inputs and no threads of its own; its first inputs are held."""
+class HeldInput(ForwardingOperator):
+    """Wraps an operator that has one or two inputs; its first inputs are held."""
 
     def __init__(self, setup: OperatorSetup, chained: ChainedOperator, keys: Sequence[KeyOf | None]) -> None:
-        super().__init__(setup)
         main = GatheredOutput(setup.output)
         side = {tag: GatheredOutput(output) for tag, output in setup.side_outputs.items()}
         self._gathered = [main, *side.values()]
         setup.output, setup.side_outputs = main, dict(side)
-        self._operator = operator = build_operator(setup, chained.spec)
-        self.keyed_state, self.operator_state = operator.keyed_state, operator.operator_state
-        self._receivers = operator.receivers()
+        super().__init__(setup, build_operator(setup, chained.spec))
+        self._receivers = self.inner.receivers()
         self._keys = keys
         self._held = SortedRecords()
         self._numbers = itertools.count()
@@ -80,6 +78,10 @@ class HeldInput(Operator):
         """The operator's receivers, except for the inputs that are held."""
         held = [partial(self._hold, number, key_of) for number, key_of in enumerate(self._keys)]
         return [*held, *[partial(self._pass, receiver) for receiver in self._receivers[len(held) :]]]
+
+    def process(self, batch: Batch) -> None:
+        """Takes a batch of the first input as its receiver does."""
+        self.receivers()[0](batch)
 
     def _pass(self, receiver: Emit, batch: Batch) -> None:
         receiver(batch)
@@ -113,8 +115,8 @@ class HeldInput(Operator):
 
     @property
     def is_settled(self) -> bool:
-        """True once all records were released."""
-        return self._is_released
+        """True once all records were released, and the operator waits for no results."""
+        return self._is_released and self.inner.is_settled
 
     def release(self, rows: int) -> None:
         """Passes the next records to the operator; after the last, event time ends."""
@@ -122,7 +124,7 @@ class HeldInput(Operator):
             self._sorted = self._held.read()
         taken = list(itertools.islice(self._sorted, rows))
         last = taken[-1].key if taken else None
-        ends_keys = self._operator.ends_keys
+        ends_keys = self.inner.ends_keys
 
         def part_of(place: Place) -> tuple[Any, int]:
             """Groups what is passed to the operator together: records of one stream, and of one key if its end matters.
@@ -144,11 +146,10 @@ class HeldInput(Operator):
         self._key = places[-1].key
         times = array(TIMESTAMP, [place.timestamp for place in places]) if lane % 2 else None
         self._receivers[lane // 2](RowBatch([place.record for place in places], times))
-        self.records_written = self._operator.records_written
 
     def _end_key(self) -> None:
         if self._key is not None:
-            self._operator.end_key()
+            self.inner.end_key()
             if self.keyed_state is not None:
                 self.keyed_state.forget_all()
             for output in self._gathered:
@@ -164,7 +165,7 @@ class HeldInput(Operator):
         self._is_released = True
         self._held.close()
         if self._is_over:
-            self._operator.on_signal(LAST_WATERMARK)
+            self.inner.on_signal(LAST_WATERMARK)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """Holds event time back until the end."""
@@ -174,43 +175,45 @@ class HeldInput(Operator):
             case WatermarkStatus():
                 pass
             case _:
-                self._operator.on_signal(signal, input_index)
+                self.inner.on_signal(signal, input_index)
 
     def progress(self) -> OperatorProgress | None:
         """The number of held records, until they are released."""
         return OperatorProgress(self.name, AwaitingEnd(self._held.count)) if self._sorted is None else None
 
+    # Time and mails
+
+    def on_time(self, now: float) -> float | None:
+        """Time passes for the operator, unless it ends keys: processing time then passes at the end of each."""
+        if self.inner.ends_keys:
+            return None
+        due = self.inner.on_time(now)
+        self._flush()
+        return due
+
+    def on_mail(self, mail: Any) -> Any:
+        """Delivers a mail to the operator."""
+        result = self.inner.on_mail(mail)
+        self._flush()
+        return result
+
     # Life
 
-    @override
-    def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        self._operator.initialize_state(restored_checkpoint_id)
-
-    @override
-    def open(self) -> None:
-        self._operator.open()
-
-    @override
     def finish(self) -> None:
-        self._operator.finish()
+        """Finishes the operator, and sends what it still emits."""
+        self.inner.finish()
+        self._flush()
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
         """Declines the checkpoint while records are held, which would be lost."""
         if not self._is_released:
             raise MillstreamError(f"'{self.name}': a job in batch mode takes no checkpoints and no savepoints")
-        self._operator.prepare_snapshot(barrier)
-
-    @override
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._operator.notify_checkpoint_complete(checkpoint_id)
-
-    @override
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._operator.notify_checkpoint_aborted(checkpoint_id)
+        self.inner.prepare_snapshot(barrier)
+        self._flush()
 
     def close(self) -> None:
         """Closes the operator, and drops the held records."""
         try:
-            self._operator.close()
+            self.inner.close()
         finally:
             self._held.close()

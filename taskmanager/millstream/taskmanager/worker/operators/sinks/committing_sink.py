@@ -1,17 +1,28 @@
-"""The operator of a two-phase-commit sink: calls the sink as `SinkTransactions` and the checkpoints require."""
+"""The operator of a two-phase-commit sink: calls the sink as `SinkTransactions` and the checkpoints require.
+
+Commits run on a thread of their own, one after another, so that a slow one holds up neither records nor other tasks.
+The bookkeeping stays with the task's thread, to which the result of each round of commits comes as a mail. A snapshot
+that is taken meanwhile holds the transactions of the round as pre-committed, and a restore commits them again. A
+transaction is committed only when it is part of a completed checkpoint, so it does not matter if the task has failed or
+was cancelled by then: every checkpoint that it can be restored from has the commit before it, or holds the transaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from millstream.core.jobs.progress import OperatorProgress, PendingCommits
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.overriding import override
+from millstream.core.processes.forking import leave_if_forked
 from millstream.core.records.batches import Barrier, Batch
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import Operator, OperatorError, RestoredElements, record_of
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, record_of
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.sinks.transactions import (
     Element,
@@ -22,6 +33,14 @@ from millstream.taskmanager.worker.operators.sinks.transactions import (
 )
 
 _END = (1 << 63) - 1  # the id for transactions committed at the end of the input, without a checkpoint
+
+
+class _Committed(Struct, frozen=True):
+    """A mail: a round of commits has ended, after so many transactions and perhaps with an error."""
+
+    checkpoint_id: int
+    transactions: Sequence[Any]
+    error: BaseException | None
 
 
 class CommittingSinkOperator(Operator):
@@ -46,6 +65,11 @@ class CommittingSinkOperator(Operator):
         self._clock = setup.services.clock
         self._written_at = 0  # when the first record was written to the open transaction
         self._waiting: list[tuple[int, int]] = []  # the same for pre-committed ones, by checkpoint
+        self._commits = setup.services.serial_calls(f"commits of {setup.name}")
+        self._post = setup.post
+        self._completed = 0  # the newest checkpoint that has completed
+        self._is_committing = False
+        self._failure: OperatorError | None = None  # of the last round of commits
 
     def restore(self, restored: RestoredElements) -> None:
         """Takes over the state of this subtask, and the visible state of others."""
@@ -106,11 +130,42 @@ class CommittingSinkOperator(Operator):
         return {StateKind.SINK_TRANSACTIONS: self._transactions.elements() + states}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Commits. A transaction that fails stays due for the next notification, with all behind it."""
-        for transaction in self._transactions.due(checkpoint_id):
-            self._call(self._sink.commit, transaction)
+        """Starts to commit, when the commits before have ended.
+
+        A transaction that fails stays due for the next notification, with all behind it.
+        """
+        self._completed = max(self._completed, checkpoint_id)
+        if not self._is_committing:
+            self._start_commits()
+
+    def is_committed(self, checkpoint_id: int) -> bool:
+        """Whether nothing is due any more; raises the error of a round of commits that failed."""
+        if not self._transactions.due(checkpoint_id):
+            return True
+        if self._failure is not None:
+            raise self._failure
+        return False
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no commit is running."""
+        return not self._is_committing
+
+    def on_mail(self, mail: Any) -> Any:
+        """Takes the result of a round of commits, and starts the next one if more has become due meanwhile."""
+        if not isinstance(mail, _Committed):
+            return None
+        self._is_committing = False
+        for transaction in mail.transactions:
             self._transactions.committed(transaction)
-        self._waiting = [waits for waits in self._waiting if waits[0] > checkpoint_id]
+        if mail.error is None:
+            self._waiting = [waits for waits in self._waiting if waits[0] > mail.checkpoint_id]
+            self._start_commits()
+            return True
+        self._failure = OperatorError(self.name, NO_RECORD, mail.error, is_outage=True)
+        if self._ended and not self._final_checkpoint:
+            raise self._failure
+        return True
 
     def progress(self) -> OperatorProgress | None:
         """What is written and not committed yet."""
@@ -125,18 +180,47 @@ class CommittingSinkOperator(Operator):
         self._ended = True
         if not self._final_checkpoint:
             self._pre_commit(_END, for_savepoint=False)
-            self.notify_checkpoint_complete(_END)
+            self.notify_checkpoint_complete(_END)  # the task ends when it is drained
 
     def close(self) -> None:
-        """Aborts the open transaction, and closes the sink even if that fails."""
+        """Waits for a running commit, aborts the open transaction, and closes the sink even if that fails."""
         if not self._opened:
             return
         try:
-            for transaction in self._transactions.open:
-                self._call(self._sink.abort, transaction)
-            self._transactions.aborted()
+            self._commits.stop()
         finally:
-            self._call(self._sink.close)
+            try:
+                for transaction in self._transactions.open:
+                    self._call(self._sink.abort, transaction)
+                self._transactions.aborted()
+            finally:
+                self._call(self._sink.close)
+
+    def _start_commits(self) -> None:
+        self._failure = None
+        due = self._transactions.due(self._completed)
+        if due:
+            self._is_committing = True
+            self._commits.submit(partial(self._commit, self._completed, due))
+
+    def _commit(self, checkpoint_id: int, due: Sequence[Any]) -> None:
+        """Commits in order, up to the first failure. Called by `self._commits`."""
+        committed: list[Any] = []
+        error: BaseException | None = None
+        for transaction in due:
+            if self._commits.is_stopped:
+                return
+            try:
+                self._sink.commit(transaction)
+            except TaskInterrupted:
+                raise
+            except BaseException as raised:  # whatever it is, it has to be reported to the task
+                error = raised
+            leave_if_forked(error)
+            if error is not None:
+                break
+            committed.append(transaction)
+        self._post(_Committed(checkpoint_id, committed, error))
 
     def _begin(self) -> None:
         self._transactions.begun(self._call(self._sink.begin_transaction))

@@ -9,7 +9,7 @@ from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, notify, record_of
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, guarded, record_of
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.sinks.committing_sink import CommittingSinkOperator
@@ -49,9 +49,9 @@ class SinkOperator(Operator):
     @override
     def process(self, batch: Batch) -> None:
         self._refuse_broken()
-        assert self._writer is not None, "the writer is created in open"
+        writer = self._opened()
         try:
-            self._writer.write(self.with_own_kinds(batch))
+            writer.write(self.with_own_kinds(batch))
             self.records_written += len(batch)
         except TaskInterrupted:
             raise
@@ -68,12 +68,14 @@ class SinkOperator(Operator):
             raise
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notifies the writer, if it has the method."""
-        notify(self.name, self._writer, "notify_checkpoint_complete", checkpoint_id)
+        """Notifies the writer."""
+        writer = self._opened()
+        guarded(self.name, lambda: writer.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Notifies the writer, if it has the method."""
-        notify(self.name, self._writer, "notify_checkpoint_aborted", checkpoint_id)
+        """Notifies the writer."""
+        writer = self._opened()
+        guarded(self.name, lambda: writer.notify_checkpoint_aborted(checkpoint_id))
 
     @override
     def finish(self) -> None:
@@ -85,20 +87,14 @@ class SinkOperator(Operator):
             raise self._broken
 
     def _flush(self, end_of_input: bool) -> None:
+        writer = self._opened()
+        guarded(self.name, lambda: writer.flush(end_of_input))
+
+    def _opened(self) -> SinkWriter:
         assert self._writer is not None, "the writer is created in open"
-        try:
-            self._writer.flush(end_of_input)
-        except TaskInterrupted:
-            raise
-        except BaseException as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
+        return self._writer
 
     @override
     def close(self) -> None:
         if self._writer is not None:
-            try:
-                self._writer.close()
-            except TaskInterrupted:
-                raise
-            except BaseException as error:
-                raise OperatorError(self.name, NO_RECORD, error) from error
+            guarded(self.name, self._writer.close)

@@ -80,7 +80,8 @@ class SinkTransactions(Generic[T]):
 
     def pre_committed(self, checkpoint_id: int) -> None:
         """Pre-commits the open transaction, if any, for this checkpoint and all later ones."""
-        assert not self._pre_committed or self._pre_committed[-1][0] < checkpoint_id, "barriers come in order"
+        if self._open:  # none after the end of the input, whose transaction has the last id of all
+            assert not self._pre_committed or self._pre_committed[-1][0] < checkpoint_id, "barriers come in order"
         self._pre_committed += [(checkpoint_id, transaction) for transaction in self._open]
         self._open = []
 

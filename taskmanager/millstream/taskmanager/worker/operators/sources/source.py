@@ -18,7 +18,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, notify
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, Rhythm
@@ -110,10 +110,10 @@ class SourceOperator(Operator):
                 super().on_signal,
                 clock,
                 self._alignment,
-                Configuration(setup.services.options).boolean(ALLOW_UNALIGNED),
+                Configuration(setup.services.options).get(ALLOW_UNALIGNED),
             )
             self._reader_context.split_ended = self._time.ended
-        self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL) if self._time else 0)
+        self._rhythm = Rhythm(Configuration(setup.services.options).get(INTERVAL) if self._time else 0)
 
     def restore(self, restored: RestoredElements) -> None:
         """Restores the splits of the reader."""
@@ -195,12 +195,12 @@ class SourceOperator(Operator):
         return {StateKind.SPLITS: self._guarded(lambda reader: reader.snapshot_state(checkpoint_id))}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notifies the reader, if it has the method, for example to commit offsets externally."""
-        notify(self.name, self._reader, "notify_checkpoint_complete", checkpoint_id)
+        """Notifies the reader, for example to commit offsets externally."""
+        self._guarded(lambda reader: reader.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Notifies the reader, if it has the method."""
-        notify(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
+        """Notifies the reader."""
+        self._guarded(lambda reader: reader.notify_checkpoint_aborted(checkpoint_id))
 
     def on_mail(self, mail: Any) -> None:
         """Handles a message of the enumerator, or the limit of its alignment group."""

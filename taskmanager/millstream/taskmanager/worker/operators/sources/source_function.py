@@ -6,21 +6,14 @@ to date: so the checkpoint contains exactly the state after the records before t
 
 from __future__ import annotations
 
-import logging
-import threading
-
 from millstream.core.jobs.plan import function_ends_plan as plan
-from millstream.core.logs.origins import for_this_task
+from millstream.core.processes.task_thread import TaskThread
 from millstream.core.records.batches import LAST_WATERMARK, Barrier, Batch, RowBatch
 from millstream.datastream.connectors.base import PollStatus
 from millstream.taskmanager.worker.operators.base import NO_RECORD, FunctionOperator, OperatorError
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.sources.collected import ROOM, CollectedRecords, SourceCancelled
-
-log = logging.getLogger(__name__)
-
-_GRACE = 5.0  # seconds that a cancelled function has to return
 
 
 @builds(plan.SourceFunctionSpec)
@@ -31,14 +24,13 @@ class SourceFunctionOperator(FunctionOperator):
         super().__init__(setup, spec.function)
         self._most = setup.services.max_rows
         self._records = CollectedRecords(setup.services.make_reader_context(setup.context).wake_up)
-        self._thread: threading.Thread | None = None
+        self._thread: TaskThread | None = None
         self._error: BaseException | None = None
 
     def poll(self, rows: int) -> Batch | PollStatus:
         """Returns what was collected; an error of the function is raised after the records before it."""
         if self._thread is None:
-            self._thread = threading.Thread(target=for_this_task(self._run), name=self.name, daemon=True)
-            self._thread.start()
+            self._thread = TaskThread(self._run, self.name)
         while (taken := self._records.take(min(rows, self._most))) is not None:
             if isinstance(taken, RowBatch):
                 return self.handed_over(taken)
@@ -75,10 +67,8 @@ class SourceFunctionOperator(FunctionOperator):
     def close(self) -> None:
         """Cancels the function, waits for it to return, and closes it."""
         thread = self._thread
-        if thread is not None and thread.is_alive():
+        if thread is not None and thread.is_alive:
             self._records.cancel()
             self._guarded(self.function.cancel)
-            thread.join(_GRACE)
-            if thread.is_alive():
-                log.warning("%s did not return within %g s after cancel(); its thread is abandoned", self.name, _GRACE)
+            thread.join()
         super().close()

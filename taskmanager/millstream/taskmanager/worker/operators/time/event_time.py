@@ -40,6 +40,7 @@ from millstream.core.records.batches import (
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.function_code import getter, picked
 from millstream.core.records.types import DataclassType, TupleType, TypeInformation
+from millstream.core.settings.options.scheduling import PIPELINE_AUTO_WATERMARK_INTERVAL
 from millstream.datastream.adapters.fields import checked_field, get_field
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -47,7 +48,7 @@ from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorErro
 from millstream.taskmanager.worker.operators.output import Send
 from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 
-INTERVAL = "pipeline.auto-watermark-interval"
+INTERVAL = PIPELINE_AUTO_WATERMARK_INTERVAL
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 

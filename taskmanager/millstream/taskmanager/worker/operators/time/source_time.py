@@ -14,6 +14,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.progress import WatermarkOrigin
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
+from millstream.core.settings.options.scheduling import PIPELINE_WATERMARK_ALIGNMENT_ALLOW_UNALIGNED_SOURCE_SPLITS
 from millstream.datastream.connectors.base import SourceReader, split_id_of
 from millstream.datastream.functions import RuntimeContext
 from millstream.taskmanager.worker.operators.output import Emit, Send
@@ -21,7 +22,7 @@ from millstream.taskmanager.worker.operators.time.event_time import GeneratedWat
 from millstream.taskmanager.worker.operators.time.source_alignment import SourceAlignment
 from millstream.taskmanager.worker.operators.time.timed_output import TimedOutput
 
-ALLOW_UNALIGNED = "pipeline.watermark-alignment.allow-unaligned-source-splits"
+ALLOW_UNALIGNED = PIPELINE_WATERMARK_ALIGNMENT_ALLOW_UNALIGNED_SOURCE_SPLITS
 _WHOLE = ""  # the stream of a reader that does not distinguish its splits
 
 

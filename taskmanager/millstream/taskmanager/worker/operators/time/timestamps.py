@@ -28,7 +28,7 @@ class TimestampsOperator(Operator):
         super().__init__(setup)
         self._timestamps = Timestamps(spec.strategy, self.input_type, self.name)
         self._strategy = spec.strategy
-        self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL))
+        self._rhythm = Rhythm(Configuration(setup.services.options).get(INTERVAL))
         self._timed = TimedOutput(self.name, self.output.emit, super().on_signal, self.rows_of)
         self._watermarks: GeneratedWatermarks | None = None
         self._clock, self._held_up = setup.services.clock, setup.services.held_up
