@@ -631,3 +631,20 @@ def test_a_job_that_is_being_cancelled_is_cancelled_when_its_job_manager_may_not
     driver.cancel()
     driver.tell(ev.Suspended("no dispatcher"))
     assert driver.master.status is JobStatus.CANCELED
+
+
+@pytest.mark.parametrize("starts", [False, True], ids=["while others are missing", "while its worker starts"])
+def test_a_slot_that_was_freed_is_replaced(starts: bool) -> None:
+    """The resource manager allocates another one, which the job has to accept."""
+    driver = JobDriver(pipeline(2, 1), restart=FixedDelay(3, 1000))
+    driver.start()
+    driver.offer("a0")
+    if starts:
+        driver.offer("a1")
+    driver.started.discard(AllocationId("a0"))
+    driver.tell(ev.WorkerLost(AllocationId("a0"), "its task manager had freed the slot", slot_freed=True))
+    driver.tick(1)
+    assert not driver.master.holds(AllocationId("a0"))
+    offered = driver.offer("a2") if starts else [*driver.offer("a1"), *driver.offer("a2")]
+    assert all(response.accepted for response in of_type(offered, ev.RespondToOffer))
+    assert len(of_type(offered, ev.StartWorker)) == (1 if starts else 2)

@@ -31,6 +31,7 @@ from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.service import TaskManagerService
 
 SLOT, JOB, ATTEMPT = AllocationId("a0"), JobId("job"), AttemptId("attempt")
+GONE = AllocationId("gone")
 PLAIN = Configuration()
 
 
@@ -241,3 +242,15 @@ async def test_tasks_without_a_leader_end_in_time(tmp_path: Path) -> None:
         rig.old.send(tm.OfferAnswer(SLOT, accepted=False, unknown_job=True))
         assert (await rig.resource_manager.next(rm.SlotReport)).slots == (rm.SlotStatus(0),)
         assert not rig.worker.is_alive
+
+
+@pytest.mark.parametrize("command", [tm.OfferAnswer(GONE, accepted=True), tm.StartWorker(GONE, JOB)])
+async def test_a_job_manager_that_uses_a_freed_slot_is_notified(
+    tmp_path: Path, command: tm.JobManagerCommand
+) -> None:
+    """Otherwise the job would wait for its worker forever, and refuse every other slot."""
+    async with running_rig(tmp_path, deploys=False) as rig:
+        rig.old.send(command)
+        lost = await rig.old.next(tm.WorkerLost)
+        assert (lost.allocation_id, lost.slot_freed) == (GONE, True)
+        assert rig.worker.is_alive

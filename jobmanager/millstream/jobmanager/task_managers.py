@@ -121,9 +121,9 @@ class TaskManagers:
                 self._tell_holder(allocation_id, ev.WorkerProgressed(allocation_id, text))
             case tm.WorkerReady(allocation_id, data_address):
                 self._tell_holder(allocation_id, ev.WorkerReadied(allocation_id, data_address))
-            case tm.WorkerLost(allocation_id, reason, end):
+            case tm.WorkerLost(allocation_id, reason, end, slot_freed):
                 self._owner.collecting.lost(task_manager, allocation_id)
-                self._tell_holder(allocation_id, ev.WorkerLost(allocation_id, reason, end))
+                self._tell_holder(allocation_id, ev.WorkerLost(allocation_id, reason, end, slot_freed))
             case tm.TaskUpdate(allocation_id):
                 self._tell_holder(allocation_id, ev.TaskChanged(message))
             case tm.TaskMetricsReport(allocation_id):

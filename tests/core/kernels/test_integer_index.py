@@ -96,13 +96,13 @@ def test_many_keys(kernels: Kernels, key: Callable[[int], int]) -> None:
 def test_keys_of_one_key_group_do_not_meet_in_the_table(tested_library: Path) -> None:
     """A subtask has a few key groups: the hashes of its keys have some bits in common."""
     library = ctypes.CDLL(str(tested_library))
-    library.mk_int_distance.argtypes, library.mk_int_distance.restype = [ctypes.c_void_p], ctypes.c_uint64
+    library.mk_index_distance.argtypes, library.mk_index_distance.restype = [ctypes.c_void_p], ctypes.c_uint64
     hashes = stable_hash_column(pa.array(range(100_000)))
     numbers = np.flatnonzero(hashes % np.uint64(128) == 5)
     index = native.load(tested_library).integer_index()
     assert index.slots(numbers).slots.tolist() == list(range(len(numbers)))
     assert isinstance(index, native.NativeIntegerIndex)
-    assert library.mk_int_distance(index._handle) < 2 * len(numbers)
+    assert library.mk_index_distance(index._handle) < 2 * len(numbers)
 
 
 def test_memory_is_reused(kernels: Kernels) -> None:

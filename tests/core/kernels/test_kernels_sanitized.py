@@ -44,7 +44,7 @@ def test_the_suites_pass_under_sanitizers(tmp_path: Path) -> None:
         [
             sys.executable, "-m", "pytest", "-q", "-k", "not numpy", "-p", "no:cacheprovider",
             "--hypothesis-profile=daily", *map(str, sorted(HERE.glob("test_*index.py"))),
-            str(HERE / "test_hashes.py"), str(HERE / "test_memory.py"),
+            str(HERE / "test_hashes.py"), str(HERE / "test_key_encoding.py"), str(HERE / "test_memory.py"),
         ],
         env={
             **os.environ, LIBRARY_VARIABLE: str(library), "LD_PRELOAD": " ".join(preloaded),

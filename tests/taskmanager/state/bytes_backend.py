@@ -7,17 +7,14 @@ key groups are found by their prefix.
 
 from __future__ import annotations
 
-import hashlib
 import pickle
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from ordered_bytes import OrderedBytes, ValueCodec, framed, key_bytes, unframed
+from bytes_columns import BytesColumnTable
+from bytes_rows import CapturedBytes, StoredRows
+from ordered_bytes import OrderedBytes, ValueCodec, key_bytes, unframed
 
 from millstream.core.clock import Clock
 from millstream.core.records.handover import Handover
@@ -26,16 +23,10 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import MapState
 from millstream.taskmanager.worker.state.address import Address, AnyAddress
-from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, keyed_table
-from millstream.taskmanager.worker.state.capturing.captured import (
-    CapturedKeyedState,
-    NativeFile,
-    NativeFiles,
-    RestoredFile,
-    StateDeclaration,
-    Work,
-)
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows
+from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, StateDeclaration
 from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows
+from millstream.taskmanager.worker.state.column_table import RowLayout
 from millstream.taskmanager.worker.state.declarations import check_namespaces
 from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
 from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
@@ -46,30 +37,6 @@ from millstream.taskmanager.worker.state.table_states import AddressedState, Mer
 from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer
 
 # Tables
-
-
-class StoredRows:
-    """What a state and its timers have in common: rows under the name of the state."""
-
-    def __init__(self, declaration: StateDeclaration, index: KeyGroupIndex, store: OrderedBytes) -> None:
-        self.declaration, self.index, self.store = declaration, index, store
-        self.prefix = framed(declaration.name.encode())
-        for row, _ in list(store.scan(self.prefix)):  # as stored, of a state that is only requested now
-            store.delete(self.prefix + row)
-
-    def place(self, entry: Any, between: bytes = b"") -> bytes:
-        """The prefix of the rows of a key, or of key and namespace; with what is between the key group and the key."""
-        key, *namespace = entry if self.declaration.namespaced else (entry,)
-        types = self.declaration.types
-        parts = zip((key, *namespace), (types.key, types.namespace), strict=False)
-        group = self.index.of(key).to_bytes(2, "big")
-        return self.prefix + group + between + b"".join(framed(key_bytes(part, kind)) for part, kind in parts)
-
-    def load_native(self, file: RestoredFile) -> None:
-        assert file.format == "bytes"
-        group, rows = pickle.loads(file.data)
-        for row, data in rows if group in self.index.owned else ():
-            self.store.put(self.prefix + group.to_bytes(2, "big") + row, data)
 
 
 class BytesTable(StoredRows):
@@ -193,65 +160,6 @@ class BytesTable(StoredRows):
 def _entries(declaration: StateDeclaration, keys: Collection[Any], namespaces: Iterable[Any] | None) -> Collection[Any]:
     check_namespaces(declaration, namespaces is not None)
     return keys if namespaces is None else list(zip(keys, namespaces, strict=True))
-
-
-class CapturedBytes:
-    """The rows of one state in a snapshot of the store.
-
-    Its native format: a file for each key group, named by content.
-    """
-
-    dirty_groups: frozenset[int] | None = None
-
-    def __init__(
-        self, declaration: StateDeclaration, store: OrderedBytes, prefix: bytes, index: KeyGroupIndex, base: int | None
-    ) -> None:
-        self.declaration = declaration
-        self.base = base
-        self._store: OrderedBytes | None = store
-        self._prefix, self._index = prefix, index
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def _scan(self, group: int) -> Iterator[tuple[bytes, bytes]]:
-        return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
-
-    def parts(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> Iterator[pa.Table]:
-        """One part for each key group with rows."""
-        is_empty = True
-        for group in sorted(self._index.owned if key_groups is None else key_groups):
-            with work():
-                part = self._table(group, list(self._scan(group)))
-            if part.num_rows:
-                yield part
-                is_empty = False
-        if is_empty:
-            yield self._table(0, [])
-
-    def _table(self, group: int, rows: list[tuple[bytes, bytes]]) -> pa.Table:
-        return keyed_table(self.declaration, self._rows(group, rows), self._index.max_parallelism)
-
-    def _rows(self, group: int, rows: list[tuple[bytes, bytes]]) -> StateRows:
-        raise NotImplementedError
-
-    def entries(self, key_groups: Collection[int], work: Work = nullcontext) -> int:
-        return sum(1 for group in key_groups for _ in self._scan(group))
-
-    def native_files(self) -> NativeFiles:
-        files = []
-        self._folder = self._folder or tempfile.TemporaryDirectory()
-        for group in self._index.owned:
-            if rows := list(self._scan(group)):
-                content = pickle.dumps((group, rows))
-                name = hashlib.sha256(content).hexdigest()
-                path = Path(self._folder.name) / name
-                path.write_bytes(content)
-                files.append(NativeFile(name, str(path), range(group, group + 1), len(rows)))
-        return NativeFiles("bytes", tuple(files))
-
-    def release(self) -> None:
-        self._store = None
-        if self._folder is not None:
-            self._folder.cleanup()
 
 
 class BytesCapture(CapturedBytes):
@@ -479,6 +387,11 @@ class BytesKeyedStateBackend(KeyedTables[BytesTable, BytesTimers]):
 
     def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> BytesTable:
         return BytesTable(declaration, self._index, expiry, self._store)
+
+    def new_column_table(
+        self, declaration: StateDeclaration, layout: RowLayout, expiry: Expiry | None
+    ) -> BytesColumnTable:
+        return BytesColumnTable(declaration, layout, self._index, expiry, self._store)
 
     def new_timers(self, declaration: StateDeclaration) -> BytesTimers:
         return BytesTimers(declaration, self._index, self._address, self._store)

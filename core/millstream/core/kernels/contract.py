@@ -5,6 +5,7 @@ Any thread may call any function of `Kernels` and of an index, which handles one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -127,6 +128,14 @@ class Kernels(Protocol):
 
     def hash_composite(self, fields: list[Hashes]) -> Hashes:
         """The hashes of composite keys, from those of their fields, which are at least one."""
+        ...
+
+    def encode_keys(self, columns: Sequence[Any]) -> Any:
+        """The keys whose fields these Arrow arrays hold, as large binaries for an index: see `key_encoding`.
+
+        Raises a TypeError for types that keys cannot have, such as floats, and a ValueError unless the arrays, which
+        are at least one, have the same length.
+        """
         ...
 
     def integer_index(self) -> IntegerIndex:

@@ -6,6 +6,7 @@ Calls take a microsecond, and release the interpreter lock.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from millstream.core.kernels.native_calls import OUTSIDE_OF_DATA, address, buffer, checked, declare, text_buffers
 from millstream.core.kernels.native_index import NativeBytesIndex, NativeIntegerIndex
+from millstream.core.kernels.native_keys import encode_keys
 
 if TYPE_CHECKING:
     from millstream.core.kernels.contract import BytesIndex, Hashes, IntegerIndex
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 LIBRARY = Path(__file__).parent / "built" / "kernels.so"
 """What the build hook compiles."""
 
-ABI = 2
+ABI = 3
 """Is changed together with MK_ABI of `kernels.c`."""
+
 
 def load(path: Path = LIBRARY) -> NativeKernels:
     """Loads the library. Raises an OSError when that is not possible, or when it is one of another version."""
@@ -107,6 +110,10 @@ class NativeKernels:
             field = np.require(field, np.uint64, ["C", "A"])
             self._hash_fold(address(field), count, address(hashes))
         return hashes
+
+    def encode_keys(self, columns: Sequence[Any]) -> Any:
+        """See `Kernels`."""
+        return encode_keys(self._library, columns)
 
     def integer_index(self) -> IntegerIndex:
         """See `Kernels`."""

@@ -20,40 +20,41 @@ if TYPE_CHECKING:
 
 
 class NativeIndex:
-    """What the indexes have in common: the functions of a kind, whose names begin alike, and a handle."""
+    """What the indexes have in common: a handle."""
 
-    def __init__(self, library: ctypes.CDLL, kind: str) -> None:
-        self._function = {name: getattr(library, f"mk_{kind}_{name}") for name in ("count", "bound", "size", "used")}
-        handle = getattr(library, f"mk_{kind}_new")(secrets.randbits(64))
+    def __init__(self, library: ctypes.CDLL, has_bytes: bool) -> None:
+        self._count, self._bound, self._size = library.mk_index_count, library.mk_index_bound, library.mk_index_size
+        self._used = library.mk_index_used
+        handle = library.mk_index_new(secrets.randbits(64), has_bytes)
         if not handle:
             raise MemoryError("there is no memory for an index")
         self._handle = ctypes.c_void_p(handle)
-        weakref.finalize(self, getattr(library, f"mk_{kind}_free"), self._handle).atexit = False
+        weakref.finalize(self, library.mk_index_free, self._handle).atexit = False
         self._lock = threading.Lock()  # two calls at a time would corrupt memory
 
     def __len__(self) -> int:
-        return self._number("count")
+        return self._number(self._count)
 
     @property
     def bound(self) -> int:
         """See `Index`."""
-        return self._number("bound")
+        return self._number(self._bound)
 
     @property
     def nbytes(self) -> int:
         """See `Index`."""
-        return self._number("size")
+        return self._number(self._size)
 
     def used(self) -> Integers:
         """See `Index`."""
         with self._lock:
-            slots = np.empty(self._function["count"](self._handle), np.int64)
-            self._function["used"](self._handle, address(slots))
+            slots = np.empty(self._count(self._handle), np.int64)
+            self._used(self._handle, address(slots))
             return slots
 
-    def _number(self, name: str) -> int:
+    def _number(self, function: Any) -> int:
         with self._lock:
-            number: int = self._function[name](self._handle)
+            number: int = function(self._handle)
             return number
 
 
@@ -61,7 +62,7 @@ class NativeIntegerIndex(NativeIndex):
     """Implements `IntegerIndex`."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        super().__init__(library, "int")
+        super().__init__(library, False)
         self._slots = library.mk_int_slots
         self._find = library.mk_int_find
         self._remove = library.mk_int_remove
@@ -104,7 +105,7 @@ class NativeBytesIndex(NativeIndex):
     """Implements `BytesIndex`."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        super().__init__(library, "bytes")
+        super().__init__(library, True)
         self._slots = library.mk_bytes_slots
         self._find = library.mk_bytes_find
         self._remove = library.mk_bytes_remove

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from millstream.core.kernels.twin_bytes_index import NumpyBytesIndex
 from millstream.core.kernels.twin_index import NumpyIntegerIndex, mixed
+from millstream.core.kernels.twin_keys import encode_keys
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,6 +63,10 @@ class NumpyKernels:
         for field in fields:
             hashes = mixed((hashes * _FOLD) ^ field)
         return hashes
+
+    def encode_keys(self, columns: Sequence[Any]) -> Any:
+        """See `Kernels`."""
+        return encode_keys(columns)
 
     def integer_index(self) -> IntegerIndex:
         """See `Kernels`."""

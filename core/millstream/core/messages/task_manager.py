@@ -100,11 +100,13 @@ class WorkerReady(Struct, frozen=True):
 
 
 class WorkerLost(Struct, frozen=True):
-    """The worker has ended, for this reason."""
+    """The worker has ended, or there is none, for this reason."""
 
     allocation_id: AllocationId
     reason: str
     end: WorkerEnd = WorkerEnd.LOST
+    slot_freed: bool = False
+    """Whether the slot does not belong to the job any more."""
 
 
 # Tasks

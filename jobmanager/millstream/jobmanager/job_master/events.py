@@ -93,6 +93,8 @@ class WorkerLost(Struct, frozen=True):
     allocation_id: AllocationId
     reason: str
     end: WorkerEnd = WorkerEnd.LOST
+    slot_freed: bool = False
+    """Whether the job no longer has the slot, either."""
 
 
 class TaskManagerLost(Struct, frozen=True):

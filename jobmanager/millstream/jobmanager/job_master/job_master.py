@@ -139,9 +139,9 @@ class JobMaster(JobState):
             case ev.WorkerReadied(allocation_id, address):
                 self.slot_table.worker_readied(allocation_id, address)
                 return self._deployment.deploy_when_ready(now)
-            case ev.WorkerLost(allocation_id, reason, end):
+            case ev.WorkerLost(allocation_id, reason, end, slot_freed):
                 lost = self.slot_table.of_allocation(allocation_id)
-                return self._life.workers_lost(lost, reason, now, end, slots_too=False)
+                return self._life.workers_lost(lost, reason, now, end, slots_too=slot_freed)
             case ev.TaskManagerLost(task_manager, reason):
                 lost = self.slot_table.of_task_manager(task_manager)
                 why = f"task manager {task_manager} was lost: {reason}"

@@ -312,6 +312,15 @@ class TaskManagerService:
             log.warning("refusing %s from job manager %s: %s", type(command).__name__, address, deposed)
             return
         match command:
+            case msg.OfferAnswer(allocation_id, accepted=True) | msg.StartWorker(allocation_id) if (
+                allocation is None
+            ):
+                # The job would wait for it, and refuse the slots that the resource manager allocates in its place.
+                log.warning("job manager %s uses allocation %s, which was freed", address, allocation_id)
+                session = self._job_managers.get(address)
+                if session is not None:
+                    reason = "its task manager had freed the slot"
+                    session.send(msg.WorkerLost(allocation_id, reason, slot_freed=True))
             case msg.OfferAnswer(allocation_id, accepted=True):
                 self._table.accepted(allocation_id)
             case msg.OfferAnswer(allocation_id, unknown_job=True) if (
@@ -358,9 +367,7 @@ class TaskManagerService:
 
     def _start_worker(self, start: msg.StartWorker) -> None:
         allocation = self._table.get(start.allocation_id)
-        if allocation is None:
-            log.warning("refusing to start a slot worker: allocation %s is not known", start.allocation_id)
-            return
+        assert allocation is not None, "it was checked before"
         worker = self._workers.get(allocation.allocation_id)
         if worker is not None:
             if worker.tasks.data_address:  # an earlier leader had it started, and was sent this

@@ -140,6 +140,7 @@ def map_entry_table(
     max_parallelism: int,
     *,
     namespaces: Collection[Any] | None = None,
+    expires_at: Collection[int | None] | None = None,
     key_groups: Sequence[int] | None = None,
     pickler: Dumps = dumps,
 ) -> pa.Table:
@@ -148,6 +149,7 @@ def map_entry_table(
     columns.keys(keys, namespaces, key_groups)
     columns.add(MAP_KEY, map_keys, types.map_key)
     columns.add(MAP_VALUE, values, types.value)
+    columns.expiry(expires_at)
     return columns.table()
 
 

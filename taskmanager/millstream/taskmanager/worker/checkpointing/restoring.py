@@ -122,8 +122,7 @@ class StoredState(Struct, frozen=True):
 
     def elements(self) -> list[Any]:
         """The elements of state that is not part of the program, such as splits."""
-        found = [element for rows in self._read(None, True) for element in rows.content]
-        return found if self.deal is None else dealt(found, *self.deal)
+        return [element for rows in self._read(None, True) for element in rows.content]
 
     def _read(self, declared: StateTypes | None, unpickle: bool) -> Iterator[Rows]:
         read = (

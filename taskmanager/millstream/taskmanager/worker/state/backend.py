@@ -34,6 +34,7 @@ from millstream.taskmanager.worker.state.capturing.captured import (
     RestoredState,
 )
 from millstream.taskmanager.worker.state.column_state import Freeze
+from millstream.taskmanager.worker.state.column_table import ColumnTable, RowLayout
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.table import ValueTable
 from millstream.taskmanager.worker.state.timers import Timers
@@ -79,6 +80,15 @@ class KeyedStateBackend(Protocol):
 
         `freeze` is called at each capture, on the task's thread: it keeps a reference to the current columns, which is
         cheap because columns are immutable, and returns a function that converts them to rows on the writer's thread.
+        """
+
+    def column_table(
+        self, name: str, types: StateTypes, layout: RowLayout, kind: StateKind = StateKind.AGGREGATING,
+        ttl: StateTtlConfig | None = None,
+    ) -> ColumnTable:  # fmt: skip
+        """A state whose rows are columns, for operators that process whole batches; requested once.
+
+        With a sub-key it is map state, which the kind has to say.
         """
 
     def entries(self, name: str) -> list[Any]:

@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from millstream.core.clock import Clock
 from millstream.core.keys.key_values import PLAIN
 from millstream.core.records.types import TypeInformation
-from millstream.core.snapshot.metadata.model import StateKind
+from millstream.core.snapshot.metadata.model import StateKind, TtlSettings
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import State
 from millstream.datastream.state.descriptors import StateDescriptor
 from millstream.datastream.state.ttl import StateTtlConfig
 from millstream.taskmanager.worker.state.address import NO_KEY, Address, AnyAddress, NamespacedAddress
-from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, RestoredState, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import (
+    CapturedKeyedState,
+    RestoredFile,
+    RestoredState,
+    StateDeclaration,
+)
 from millstream.taskmanager.worker.state.column_state import ColumnState, Freeze
+from millstream.taskmanager.worker.state.column_table import ColumnTable, RowLayout
 from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.worker.state.expiring import ExpiringTable, Expiry, expiring_state
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
@@ -38,6 +44,19 @@ class BackendTable(StateTable, LoadedTable, Protocol):
     @property
     def expiry(self) -> Expiry | None:
         """The time-to-live, if the state has one."""
+
+
+class BackendColumnTable(ColumnTable, Protocol):
+    """A backend's table of columns."""
+
+    def load_native(self, file: RestoredFile) -> None:
+        """Adds a file of the backend's own format; raises if it is in another."""
+
+    def restore(self, stored: pa.Table, ttl: TtlSettings | None) -> None:
+        """Adds rows of a snapshot, as far as they are in the key groups of this subtask.
+
+        They were stored with this time-to-live.
+        """
 
 
 class BackendTimers(Timers, LoadedTable, Protocol):
@@ -59,12 +78,19 @@ class KeyedTables(ABC, Generic[T, Q]):
         self._tables: NamedTables[T | Q] = NamedTables(operator_name, self._empty, clock)
         self._swept_every_record: list[tuple[T, int]] = []
         self._columns: set[str] = set()
+        self._column_tables: set[str] = set()
 
     # Implemented by each backend
 
     @abstractmethod
     def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> T:
         """An empty table."""
+
+    @abstractmethod
+    def new_column_table(
+        self, declaration: StateDeclaration, layout: RowLayout, expiry: Expiry | None
+    ) -> BackendColumnTable:
+        """An empty table of columns."""
 
     @abstractmethod
     def new_timers(self, declaration: StateDeclaration) -> Q:
@@ -139,7 +165,8 @@ class KeyedTables(ABC, Generic[T, Q]):
     def forget_all(self) -> None:
         """Removes all entries of all states, except timers and states that are kept as columns."""
         for name, table in self._tables.declared.items():
-            if table.declaration.kind is not StateKind.TIMERS and name not in self._columns:
+            is_column = name in self._columns or name in self._column_tables
+            if table.declaration.kind is not StateKind.TIMERS and not is_column:
                 of_entries = cast(T, table)
                 for entry in of_entries.entries():
                     of_entries.remove(entry)
@@ -157,6 +184,18 @@ class KeyedTables(ABC, Generic[T, Q]):
         state: Any = ColumnState(declaration, self._index, freeze)
         self._columns.add(name)
         return self._tables.declare_columns(declaration, state)
+
+    def column_table(
+        self, name: str, types: StateTypes, layout: RowLayout, kind: StateKind = StateKind.AGGREGATING,
+        ttl: StateTtlConfig | None = None,
+    ) -> ColumnTable:  # fmt: skip
+        """A state whose rows are columns."""
+        declaration = StateDeclaration(name, kind, types, ttl_settings(ttl))
+        table: Any = self.new_column_table(declaration, layout, None if ttl is None else Expiry(ttl, self._clock))
+        self._column_tables.add(name)
+        for stored, rows in self._tables.declare_stored(declaration, table):
+            table.restore(rows, stored.ttl)
+        return cast(ColumnTable, table)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Adds restored state; its rows are read when the program requests it."""

@@ -7,7 +7,7 @@ as it was stored, so that nothing is lost if a program requests it later, or not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -96,18 +96,22 @@ class NamedTables(Generic[T]):
 
     def declare_columns(self, declaration: StateDeclaration, table: T) -> list[pa.Table]:
         """Declares a state that is kept elsewhere, represented here by `table`; returns its restored columns."""
+        return [stored for _, stored in self.declare_stored(declaration, table)]
+
+    def declare_stored(self, declaration: StateDeclaration, table: T) -> Iterator[tuple[StateDeclaration, pa.Table]]:
+        """Declares a state as `table`; returns its restored columns, each with the declaration that they had."""
         name = declaration.name
         if name in self.declared:
             raise StateAccessError(f"state '{name}' is declared twice, but its columns have one owner")
         self.declared[name] = table
         self._kept.pop(name, None)
-        tables: list[pa.Table] = []
         for part in self._restored.pop(name, ()):
             check_restored(part.declaration, declaration)
-            tables += part.tables(declaration.types)
+            for stored in part.tables(declaration.types):
+                yield part.declaration, stored
             for file in part.native_files(declaration.types):
+                check_native(part.declaration, declaration)
                 table.load_native(file)
-        return tables
 
     def loaded(self) -> list[T]:
         """All tables that exist."""

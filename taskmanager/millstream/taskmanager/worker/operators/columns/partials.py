@@ -18,8 +18,8 @@ from msgspec import Struct
 from millstream.core.aggregates import ChangedRecords, PlannedAggregate, RetractionError, StateColumn
 from millstream.core.aggregates.aggregate import distinct_count
 from millstream.core.errors import MillstreamError
+from millstream.core.keys.grouped_columns import GroupedColumn
 from millstream.core.records.types import TypeInformation
-from millstream.taskmanager.worker.operators.columns.keys import GroupedColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,13 @@ counts for the next one again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _GATHERED = 8192  # keys; hashing them takes some milliseconds
 _REMEMBERED = 64  # checkpoints without a notification; earlier ones cannot be built upon any more
@@ -41,6 +45,16 @@ class DirtyKeyGroups:
             self._entries.update(entries)
             if len(self._entries) > _GATHERED:
                 self._gather()
+
+    def add_groups(self, groups: npt.NDArray[np.uint16]) -> None:
+        """Entries of these key groups were modified."""
+        if not self._all:
+            import numpy as np
+
+            touched = np.zeros(self._index.max_parallelism, np.bool_)
+            touched[groups] = True
+            self._groups.update(np.flatnonzero(touched).tolist())
+            self._all = len(self._groups) >= len(self._index.owned)
 
     def close_interval(self, checkpoint_id: int) -> tuple[int | None, frozenset[int] | None]:
         """The base of a checkpoint, and the key groups modified since, which the checkpoint has to contain.

@@ -43,19 +43,23 @@ class KeyGroupOrder:
         """
         wanted = range(len(self._starts) - 1) if key_groups is None else sorted(key_groups)
         taken: list[npt.NDArray[np.uint32]] = []
+        held = 0
         for group in wanted:
             found = self._order[self._starts[group] : self._starts[group + 1]]
+            if not len(found):
+                continue
             if len(found) > 2 * rows and taken:
                 yield _joined(taken)
-                taken = []
+                taken, held = [], 0
             while len(found) > 2 * rows:
                 yield found[:rows]
                 found = found[rows:]
             taken.append(found)
-            if sum(map(len, taken)) >= rows:
+            held += len(found)
+            if held >= rows:
                 yield _joined(taken)
-                taken = []
-        if any(map(len, taken)):
+                taken, held = [], 0
+        if taken:
             yield _joined(taken)
 
 

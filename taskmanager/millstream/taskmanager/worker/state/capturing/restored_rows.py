@@ -34,9 +34,16 @@ def stamped(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -
 
     The lifetime of state that had no time-to-live starts now; a different time-to-live applies from the last access.
     """
-    fresh = now + ttl_ms
-    deadlines = [fresh] * len(rows.content)
-    if rows.expires_at is not None:
-        longer = 0 if stored_ttl is None else ttl_ms - stored_ttl.ttl_ms
-        deadlines = [fresh if deadline is None else deadline + longer for deadline in rows.expires_at]
+    deadlines = deadlines_of(rows.expires_at, len(rows.content), stored_ttl, ttl_ms, now)
     return replace(rows, content=list(zip(deadlines, rows.content, strict=True)), expires_at=None)
+
+
+def deadlines_of(
+    expires_at: Sequence[int | None] | None, count: int, stored_ttl: TtlSettings | None, ttl_ms: int, now: int
+) -> list[int]:
+    """When so many restored rows expire, as `stamped` says; `expires_at` is what was stored."""
+    fresh = now + ttl_ms
+    if expires_at is None:
+        return [fresh] * count
+    longer = 0 if stored_ttl is None else ttl_ms - stored_ttl.ttl_ms
+    return [fresh if deadline is None else deadline + longer for deadline in expires_at]

@@ -12,7 +12,9 @@ from millstream.datastream.state import State
 from millstream.datastream.state.descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, StateDeclaration
+from millstream.taskmanager.worker.state.column_table import RowLayout
 from millstream.taskmanager.worker.state.expiring import Expiry
+from millstream.taskmanager.worker.state.heap.columns.table import HeapColumnTable
 from millstream.taskmanager.worker.state.heap.table import HeapTable
 from millstream.taskmanager.worker.state.heap.timers import HeapTimers
 from millstream.taskmanager.worker.state.heap.values import HeapReducingState, HeapValueState
@@ -39,6 +41,12 @@ class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
     @override
     def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> HeapTable:
         return HeapTable(declaration, self._index, expiry, self._incremental)
+
+    @override
+    def new_column_table(
+        self, declaration: StateDeclaration, layout: RowLayout, expiry: Expiry | None
+    ) -> HeapColumnTable:
+        return HeapColumnTable(declaration, layout, self._index, expiry, self._incremental)
 
     def new_timers(self, declaration: StateDeclaration) -> HeapTimers:
         """Creates a store without timers."""

@@ -12,26 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.records.conversion import record_batch_to_rows, rows_to_record_batch
-from millstream.core.records.types import (
-    BOOLEAN,
-    BYTE,
-    BYTES,
-    DATE,
-    DOUBLE,
-    INT,
-    LONG,
-    SHORT,
-    STRING,
-    TupleType,
-    TypeInformation,
-)
+from millstream.core.keys.grouped_columns import GroupedColumn
+from millstream.core.records.types import BOOLEAN, LONG, TupleType, TypeInformation
 from millstream.core.snapshot.errors import IncompatibleStateError
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.core.snapshot.tables.columns import from_array
+from millstream.core.snapshot.tables.arrow_values import from_stored, to_stored
 from millstream.core.snapshot.tables.table import KEY, MAP_KEY, NAMESPACE, StateTypes
 from millstream.core.snapshot.tables.table import VALUE as STORED_VALUE
-from millstream.taskmanager.worker.operators.columns.keys import GroupedColumn
 from millstream.taskmanager.worker.operators.columns.partials import VALUE, Partials
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, ColumnWindows, Frozen
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
@@ -43,8 +30,6 @@ if TYPE_CHECKING:
 MAIN = "window-aggregates"
 DISTINCT = "window-values-of-"
 _SPAN = TupleType((LONG, LONG), ("start", "end"))
-_AS_THEY_ARE = frozenset({STRING, BOOLEAN, BYTE, SHORT, INT, LONG, DOUBLE, BYTES, DATE})
-"""Types whose columns a snapshot stores as in Arrow."""
 
 
 class StoredWindows:
@@ -93,11 +78,11 @@ class StoredWindows:
         keys = self._keys(table)
         if part:
             values = partials.distinct[part - 1].values
-            decoded = _stored([values.decode(table.column(VALUE))], [values.type], None)
+            decoded = to_stored([values.decode(table.column(VALUE))], [values.type], None)
             return KeyedColumns(keys, spans, pa.repeat(True, table.num_rows), decoded)
         columns = [_whole(table, kept.name) for kept in partials.columns]
         columns += [pa.repeat(0, table.num_rows) for _ in partials.distinct]
-        stored = _stored([*columns, _whole(table, FIRED)], [*self._types, LONG], [*self._names, FIRED])
+        stored = to_stored([*columns, _whole(table, FIRED)], [*self._types, LONG], [*self._names, FIRED])
         return KeyedColumns(keys, spans, stored)
 
     def _keys(self, table: pa.Table) -> Any:
@@ -106,7 +91,7 @@ class StoredWindows:
             return _whole(table, partials.key_names[0])
         columns = [key.decode(table.column(name)) for key, name in zip(partials.keys, partials.key_names, strict=True)]
         names = None if len(columns) == 1 else [f"f{number}" for number in range(len(columns))]
-        return _stored(columns, [key.type for key in partials.keys], names)
+        return to_stored(columns, [key.type for key in partials.keys], names)
 
     # From a snapshot
 
@@ -122,16 +107,16 @@ class StoredWindows:
         keys = stored.column(KEY).combine_chunks()
         of_keys = [keys] if len(grouped) == 1 else keys.flatten()
         for key, name, column in zip(grouped, partials.key_names, of_keys, strict=True):
-            columns[name] = key.encode(_restored(column, key.type, KEY))
+            columns[name] = key.encode(from_stored(column, key.type, KEY))
         if part:
             values = partials.distinct[part - 1].values
-            found = _restored(stored.column(MAP_KEY).combine_chunks(), values.type, MAP_KEY)
+            found = from_stored(stored.column(MAP_KEY).combine_chunks(), values.type, MAP_KEY)
             table = pa.table({**columns, VALUE: values.encode(found)})
         else:
             struct = stored.column(STORED_VALUE).combine_chunks()
             self._check_same([field.name for field in struct.type])
             for kept in partials.columns:
-                columns[kept.name] = _restored(struct.field(kept.name), kept.type, kept.name)
+                columns[kept.name] = from_stored(struct.field(kept.name), kept.type, kept.name)
             columns[FIRED] = struct.field(FIRED)
             table, self.next_number = partials.renumbered(pa.table(columns), 0)
         self._windows.restore(part, table)
@@ -144,26 +129,6 @@ class StoredWindows:
                 f"state '{MAIN}'",
                 f"{detail}: the aggregates of open windows cannot be changed; another uid starts without state",
             )
-
-
-def _stored(columns: Sequence[pa.Array], types: Sequence[TypeInformation], names: Sequence[str] | None) -> Any:
-    """Columns as a snapshot stores them: a struct of all, or the only one."""
-    import pyarrow as pa
-
-    if all(kind in _AS_THEY_ARE for kind in types):
-        return columns[0] if names is None else pa.StructArray.from_arrays(list(columns), list(names))
-    given = [f"f{number}" for number in range(len(columns))]
-    batch = pa.RecordBatch.from_arrays(list(columns), names=given)
-    rows = record_batch_to_rows(batch, TupleType(tuple(types)))
-    return [row[0] for row in rows] if names is None else rows
-
-
-def _restored(column: pa.Array, kind: TypeInformation, name: str) -> pa.Array:
-    """A column of a snapshot in the Arrow type that is used here."""
-    if kind in _AS_THEY_ARE:
-        return column.cast(kind.arrow_type())
-    values = from_array(column, kind, name, new_fields=True)
-    return rows_to_record_batch([(value,) for value in values], TupleType((kind,))).column(0)
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:

@@ -17,7 +17,7 @@ from waiting import DEADLINE
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 _PROGRAM = Path(__file__).with_name("written_and_restored.py")
-_KEYS = 300_000
+_KEYS = 900_000
 
 
 def run(what: str, folder: Path) -> dict[str, Any]:
