@@ -54,7 +54,7 @@ class Build:
             options=options or {},
         )
         outputs = [LocalOutput(batches.append) for batches in self.outputs]
-        builder = ChainBuilder(services, outputs, [kind], object_reuse=object_reuse)
+        builder = ChainBuilder(services, outputs, {0: kind}, object_reuse=object_reuse)
         self.chain: OperatorChain = builder.build(plan.Chain(operators))
 
     def rows(self, output: int = 0) -> list[Any]:

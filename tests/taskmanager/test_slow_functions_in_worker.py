@@ -89,8 +89,8 @@ class Flow:
         for _ in range(5):
             first.turns()
             last.worker.take_mails(0.0001)
-        (sender,), (gate,) = self.producer.partitions[0].remote_channels, self.consumer.gates
-        (receiver,) = gate._remote.values()
+        (sender,), (gate,) = self.producer.partitions[0].channels, self.consumer.gates
+        (receiver,) = gate._credited.values()
         if sender._sequence != receiver._sequence:
             return False
         promised = gate._credit._rooms[1].promised if not receiver.ended else 0

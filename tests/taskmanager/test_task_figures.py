@@ -13,6 +13,7 @@ from millstream.core.jobs.plan import plan
 from millstream.core.messages.task_manager import SlotMetrics
 from millstream.core.metrics.descriptions import TABLE
 from millstream.core.metrics.model import MetricGroup, Scope, decode_groups
+from millstream.core.records.batches import MIN_TIMESTAMP
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_each_edge_and_each_state(rigs: tuple[WorkerRig, WorkerRig]) -> None:
     assert sent.gauges["outputQueueLength"] == 0
     assert sent.counters["numRecordsOut"] == 100
     (arrived,) = figures(consumer, "edge")
-    assert arrived.gauges == {"inputQueueLength": 0}
+    assert arrived.gauges == {"inputQueueLength": 0, "currentInputWatermark": MIN_TIMESTAMP}
     (state,) = figures(consumer, "state")
     assert state.gauges == {"numEntries": 7}
     assert [g.gauges["numStateEntries"] for g in figures(consumer) if "numStateEntries" in g.gauges] == [7]

@@ -20,6 +20,19 @@ def test_the_slowest_channel_determines_the_watermark() -> None:
     assert valve.watermark("b", 15) == []
 
 
+def test_the_lowest_watermark_of_some_channels() -> None:
+    valve = WatermarkValve(["a", "b", "c"])
+    for channel, timestamp in ("a", 10), ("b", 7), ("c", 20):
+        valve.watermark(channel, timestamp)
+    assert valve.lowest(["a", "c"]) == 10
+    assert valve.lowest(["a", "b"]) == 7
+    valve.status("a", True)
+    assert valve.lowest(["a", "c"]) == 20
+    assert valve.lowest(["a"]) == 7, "the clock"
+    valve.ended("c")
+    assert valve.lowest(["c", "b"]) == 7
+
+
 def test_an_idle_channel_holds_nothing_back() -> None:
     valve = WatermarkValve(["a", "b"])
     valve.watermark("a", 10)

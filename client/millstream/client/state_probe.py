@@ -19,7 +19,6 @@ from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import Batch
-from millstream.core.records.types import PICKLED
 from millstream.core.snapshot.fitting.fit import ProgramOperator
 from millstream.core.snapshot.metadata.model import StateSnapshot
 from millstream.taskmanager.worker.operators.base import FunctionOperator, Operator, OperatorError
@@ -72,7 +71,7 @@ def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
         make_operator_backend=backend.operator_backend,
     )
     dropped = LocalOutput(_drop)  # nothing is processed; what open() may emit is dropped
-    builder = ChainBuilder(services, [dropped] * outputs, (inputs.get(0, PICKLED), inputs.get(1, PICKLED)))
+    builder = ChainBuilder(services, [dropped] * outputs, inputs)
     chain: plan.Chain = pickle.loads(vertex.chain)
     return builder.build(chain)
 

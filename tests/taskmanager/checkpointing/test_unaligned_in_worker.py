@@ -119,9 +119,9 @@ class Pipeline:
         """Whether no buffer and no credit is in flight between the workers, and no task has anything to do."""
         tasks = [task for rig in self.workers for task in rig.worker.tasks.values()]
         gates = [gate for task in tasks for gate in task.gates]
-        sent = {c.channel_id: c for task in tasks for p in task.partitions for c in p.remote_channels}
+        sent = {c.channel_id: c for task in tasks for p in task.partitions for c in p.channels if c.peer}
         for gate in gates:
-            for channel_id, received in gate._remote.items():
+            for channel_id, received in gate._credited.items():
                 sender = sent.pop(channel_id)
                 if sender._sequence != received._sequence or (sender.queue and sender.credit.credit):
                     return False

@@ -404,7 +404,7 @@ class TestChannelTable:
                 table.arrived(peer, data(0, ROWS, channel))
         assert not link.input.queue
         table.arrived(PRODUCER, data(0, ROWS))
-        assert link.input.has_element
+        assert rows_in(link.take_all())
 
     def test_data_for_a_closed_channel_is_dropped(self) -> None:
         table, link = ChannelTable(), Link()

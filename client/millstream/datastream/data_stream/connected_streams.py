@@ -256,7 +256,7 @@ def two_input_stream(
     """The output of an operator with two inputs."""
     environment = first.get_execution_environment()
     operator = environment.add_operator(
-        name, first.transformation, spec, record_type, second_input=second.transformation
+        name, first.transformation, spec, record_type, more_inputs=(second.transformation,)
     )
     return DataStream(environment, operator, record_type)
 

@@ -63,7 +63,7 @@ def is_chainable(edge: StreamEdge, enabled: bool) -> bool:
     source, target = edge.source, edge.target
     return (
         enabled
-        and len(target.inputs) == 1  # so an operator of two inputs always is the head of its task
+        and len(target.inputs) == 1  # so an operator of several inputs always is the head of its task
         and isinstance(edge.partitioner, ForwardPartitioner)
         and edge.exchange is Exchange.PIPELINED
         and source.parallelism == target.parallelism

@@ -46,7 +46,7 @@ class StreamEdge(Struct, frozen=True, eq=False):
     partitioner: Partitioner
     tag: str | None
     type: TypeInformation
-    input: int = 0  # which of the target's inputs it leads to: 0 or 1
+    input: int = 0  # which of the target's inputs it leads to, from 0
     exchange: Exchange = Exchange.PIPELINED
 
 

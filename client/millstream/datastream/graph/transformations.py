@@ -42,7 +42,7 @@ class OperatorTransformation(Struct, eq=False):
     slot_sharing_group: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     buffer_timeout: float | None = None  # seconds; negative: only when full
-    second_input: Transformation | None = None
+    more_inputs: tuple[Transformation, ...] = ()
     uid_hash: str | None = None  # the operator's id, in place of one that follows from its uid or inputs
     description: str | None = None
     group: SlotSharingGroup | None = None  # with the resources of its slots, if they are set
@@ -111,7 +111,7 @@ class PhysicalInput(Struct, frozen=True):
     operator: OperatorTransformation
     partitioner: Partitioner | None
     tag: OutputTag | None
-    input: int = 0  # which of the consumer's inputs it feeds: 0 or 1
+    input: int = 0  # which of the consumer's inputs it feeds, from 0
     exchange: Exchange = Exchange.PIPELINED
 
 
@@ -119,8 +119,9 @@ _Candidate = tuple[Transformation, PartitionTransformation | None, OutputTag | N
 
 
 def inputs_of(operator: OperatorTransformation) -> list[PhysicalInput]:
-    """The operators that feed this one: those of its first input, then those of its second."""
-    return [*physical_inputs(operator.input), *physical_inputs(operator.second_input, 1)]
+    """The operators that feed this one, input by input."""
+    inputs = (operator.input, *operator.more_inputs)
+    return [found for number, one in enumerate(inputs) for found in physical_inputs(one, number)]
 
 
 def physical_inputs(transformation: Transformation | None, input_: int = 0) -> list[PhysicalInput]:

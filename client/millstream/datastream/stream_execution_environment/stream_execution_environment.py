@@ -652,15 +652,15 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         input_: Transformation | None,
         spec: OperatorSpec,
         output_type: TypeInformation,
-        second_input: Transformation | None = None,
+        more_inputs: tuple[Transformation, ...] = (),
     ) -> OperatorTransformation:
         """Adds an operator to the program; called by streams.
 
-        The operator has a `name`, one input (`input_`) or also a `second_input`, a `spec`, and results of
+        The operator has a `name`, one input (`input_`) and as many more as its `spec` has, and results of
         `output_type`.
         """
         number = next(self.numbers)
-        operator = OperatorTransformation(number, name, input_, spec, output_type, second_input=second_input)
+        operator = OperatorTransformation(number, name, input_, spec, output_type, more_inputs=more_inputs)
         self._operators.append(operator)
         EXECUTIONS.built()
         return operator

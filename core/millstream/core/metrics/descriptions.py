@@ -117,6 +117,7 @@ TABLE: tuple[Described, ...] = (
     Described(_TASK, "outputQueueLength", _G, "Buffers that wait at its source for credit.", "edge.<edge>"),
     Described(_TASK, "outputCredit", _G, "Buffers that its target has room for.", "edge.<edge>"),
     Described(_TASK, "inputQueueLength", _G, "Buffers and batches that wait at its target.", "edge.<edge>"),
+    Described(_TASK, "currentInputWatermark", _G, "Event time of the edge at its target.", "edge.<edge>"),
     *_passed(_OP, "Records", "In"),
     *_passed(_OP, "Records", "Out"),
     *_passed(_OP, "Records", "Send"),

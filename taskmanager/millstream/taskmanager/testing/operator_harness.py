@@ -168,7 +168,7 @@ class OperatorHarness:
         chained = plan.ChainedOperator("the id", name, spec, PICKLED, outputs)
         if batch:
             chained = replace(chained, spec=spec.in_batch(), batch_input=spec.batch_input(timed))
-        builder = ChainBuilder(services, [self.out, *self.side.values()], input_types)
+        builder = ChainBuilder(services, [self.out, *self.side.values()], dict(enumerate(input_types)))
         self._chain = builder.build(plan.Chain((chained,)))
 
     @property

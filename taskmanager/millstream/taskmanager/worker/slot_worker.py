@@ -63,7 +63,7 @@ from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.channel_table import ChannelTable
 from millstream.taskmanager.worker.network.data_plane import DataPlane, FrameArrived, PeerLost
 from millstream.taskmanager.worker.network.debloating import FIRST_ROWS
-from millstream.taskmanager.worker.network.inputs import ProtocolError, RemoteInputChannel
+from millstream.taskmanager.worker.network.inputs import ProtocolError
 from millstream.taskmanager.worker.tasks.task import OperatorMail, Task
 from millstream.taskmanager.worker.tasks.task_factory import TaskFactory, is_debloating
 from millstream.taskmanager.worker.tasks.task_pacing import StepResult
@@ -350,14 +350,11 @@ class SlotWorker:
     def _fail_for_peer(self, task: Task, peer: str, reason: str) -> None:
         if task.state is not ExecutionState.RUNNING:
             return
-        names = [
-            c.name for g in task.gates for c in g.channels
-            if isinstance(c, RemoteInputChannel) and c.peer == peer and not c.has_all
-        ]  # fmt: skip
+        names = [c.name for g in task.gates for c in g.channels if c.peer == peer and not c.has_all]
         kind = "producer"
         if not names:
             kind = "consumer"
-            names = [c.name for p in task.partitions for c in p.remote_channels if c.peer == peer]
+            names = [c.name for p in task.partitions for c in p.channels if c.peer == peer]
         if names:
             others = f" and {len(names) - 1} more" if len(names) > 1 else ""
             self._fail(task, PeerLostError(f"lost the {kind} {names[0]}{others} at {peer}: {reason}"))
@@ -419,7 +416,7 @@ class SlotWorker:
 
     def _forget(self, task: Task) -> None:
         del self._tasks[task.attempt_id]
-        self._channels.forget(task.gates, [c for p in task.partitions for c in p.remote_channels])
+        self._channels.forget(task.gates, [c for p in task.partitions for c in p.channels])
 
     def _update(self, task: Task, state: ExecutionState) -> None:
         task.move_to(state)

@@ -46,7 +46,7 @@ class OperatorSpec:
     __slots__ = ()
 
     inputs: ClassVar[int] = 1
-    """The number of its inputs: 0, 1 or 2."""
+    """The number of its inputs."""
     prefix: ClassVar[str] = ""
     """The prefix that is shown before its name."""
     is_the_clients: ClassVar[bool] = False
@@ -246,6 +246,13 @@ class ReduceSpec(FunctionSpec, frozen=True):
         return replace(self, only_last=True)
 
 
+class InputKeys(Struct, frozen=True):
+    """The keys of an operator's inputs, in their order: None for those that are broadcast, which come last."""
+
+    selectors: tuple[KeySelector | None, ...]
+    key_type: TypeInformation = PICKLED
+
+
 class TwoInputKeys(Struct, frozen=True):
     """The keys of two connected streams. The second is None when that stream is broadcast to every subtask."""
 
@@ -253,19 +260,29 @@ class TwoInputKeys(Struct, frozen=True):
     second: KeySelector | None
     key_type: TypeInformation = PICKLED
 
+    @property
+    def selectors(self) -> tuple[KeySelector | None, ...]:
+        """Of both streams."""
+        return (self.first, self.second)
 
-class ConnectedSpec(OperatorSpec):
+
+class MultipleInputSpec(OperatorSpec):
+    """Base of operators with several inputs, each with a type of its own; they are keyed when `keys` is set."""
+
+    __slots__ = ()
+    keys: InputKeys | TwoInputKeys | None
+
+    def keyed_by(self) -> tuple[KeySelector, ...]:
+        """Of the inputs that are not broadcast."""
+        return () if self.keys is None else tuple([one for one in self.keys.selectors if one is not None])
+
+
+class ConnectedSpec(MultipleInputSpec):
     """Base of operators on two connected streams; they are keyed when `keys` is set."""
 
     __slots__ = ()
     inputs = 2
     keys: TwoInputKeys | None
-
-    def keyed_by(self) -> tuple[KeySelector, ...]:
-        """Of both streams, or of the one that is not broadcast."""
-        if self.keys is None:
-            return ()
-        return (self.keys.first,) if self.keys.second is None else (self.keys.first, self.keys.second)
 
 
 class CoMapSpec(FunctionSpec, ConnectedSpec, frozen=True):

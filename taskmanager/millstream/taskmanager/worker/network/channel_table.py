@@ -14,6 +14,7 @@ from millstream.core.jobs.ids import ChannelId
 from millstream.core.messages.session import Heartbeat
 from millstream.taskmanager.worker.network.frames import Backlog, Credit, Data, Frame, Hello
 from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
+from millstream.taskmanager.worker.network.output_channel import OutputChannel
 from millstream.taskmanager.worker.network.outputs import RemoteOutputChannel
 
 _REMEMBERED = 1 << 16
@@ -63,7 +64,7 @@ class ChannelTable:
         if early is not None:
             channel.granted(*early)
 
-    def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
+    def forget(self, gates: list[InputGate], outputs: list[OutputChannel]) -> None:
         """Removes the channels of a task that has ended."""
         remembered = self._remembered
         for channel in (c for gate in gates for c in gate.channels):
@@ -71,8 +72,8 @@ class ChannelTable:
             self._local.pop(channel.channel_id, None)
             self._done[channel.channel_id] = None
         for output in outputs:
-            self._outputs.pop(output.channel_id, None)
-            self._done[output.channel_id] = None
+            if self._outputs.pop(output.channel_id, None) is not None:
+                self._done[output.channel_id] = None
         _drop_oldest(self._done, remembered)
         _drop_oldest(self._early_credit, remembered)
 

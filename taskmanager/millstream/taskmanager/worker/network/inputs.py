@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 
 from millstream.core.jobs.ids import ChannelId
+from millstream.core.overriding import override
 from millstream.core.records.batches import (
     Barrier,
     Batch,
@@ -40,7 +41,17 @@ class ProtocolError(Exception):
 
 
 class InputChannel:
-    """The elements of one producer for one task."""
+    """The elements of one producer for one task: the base of all kinds.
+
+    What has arrived is in its `queue`, in the form of the kind, from which `take` makes elements.
+    """
+
+    capacity: ClassVar[int] = 0
+    """How many elements its queue holds; 0 if that is a matter of the gate's credit."""
+    uses_credit: ClassVar[bool] = False
+    """Whether its producer sends against credit that the gate grants."""
+    peer: str = ""
+    """The address of the worker that it comes from; empty if it comes from none, or from this one."""
 
     __slots__ = (
         "announced", "blocked", "channel_id", "ended", "has_all", "name", "pressing", "producer_subtask", "queue",
@@ -68,6 +79,17 @@ class InputChannel:
         self.pressing: set[int] = set()
         """The checkpoints whose barriers wait here or at the sender, if others may have overtaken records elsewhere."""
 
+    def take(self, gate: InputGate, like: Batch | None) -> Element | None:
+        """Removes the next element of a queue that is not empty.
+
+        Returns None if it has not arrived as a whole, or if a batch of the kind of `like` was requested and it is
+        something else.
+        """
+        raise NotImplementedError
+
+    def limit_to(self, rows: int) -> None:
+        """Requests batches of at most so many rows from a producer that does not receive the limit with its credit."""
+
     def announce(self, signal: Signal) -> None:
         """A signal has arrived, behind the queued elements."""
         match signal:
@@ -91,7 +113,7 @@ class LocalInputChannel(InputChannel):
     """The channel from a task of the same worker."""
 
     __slots__ = ("limit",)
-    CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
+    capacity = CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
     PLACES = 2 + SENDING  # batches of `limit` rows
 
     def __init__(self, channel_id: ChannelId, name: str, limit: int = 0) -> None:
@@ -99,14 +121,16 @@ class LocalInputChannel(InputChannel):
         self.limit = limit
         """The most rows that a batch should have for now; 0: unlimited."""
 
-    @property
-    def has_room(self) -> bool:
-        """Whether the producer may continue."""
-        if len(self.queue) >= self.CAPACITY:
-            return False
-        if not self.limit:
-            return True
-        return sum(len(e) for e in self.queue if not isinstance(e, Signal)) < self.limit * self.PLACES
+    @override
+    def take(self, gate: InputGate, like: Batch | None) -> Element | None:
+        queue = self.queue
+        if like is not None and type(queue[0]) is not type(like):
+            return None
+        return queue.popleft()  # type: ignore[no-any-return]  # it holds elements
+
+    @override
+    def limit_to(self, rows: int) -> None:
+        self.limit = rows
 
     def put(self, element: Element) -> None:
         """Called by the producer; signals are announced."""
@@ -121,6 +145,7 @@ class RemoteInputChannel(InputChannel):
     """The channel from a task of another worker."""
 
     __slots__ = ("_incomplete", "_sequence", "peer")
+    uses_credit = True
 
     def __init__(self, channel_id: ChannelId, name: str, peer: str) -> None:
         super().__init__(channel_id, name)
@@ -145,10 +170,38 @@ class RemoteInputChannel(InputChannel):
         """Whether the last batch is incomplete."""
         return self._incomplete > 0
 
-    @property
-    def has_element(self) -> bool:
-        """Whether a whole element has arrived."""
-        return len(self.queue) > self._incomplete
+    @override
+    def take(self, gate: InputGate, like: Batch | None) -> Element | None:
+        queue = self.queue
+        if len(queue) <= self._incomplete or (like is not None and not _is_alike(like, queue[0])):
+            return None
+        first: Data | PickledRows = queue.popleft()
+        if isinstance(first, PickledRows):
+            return self._next_of(first)
+        codec, payload = self._received(gate, first)
+        if codec in PICKLED:
+            return self._next_of(PickledRows(codec, payload))
+        return gate.codec.decode(codec, payload)
+
+    def _next_of(self, pickled: PickledRows) -> RowBatch:
+        batch = pickled.next()
+        if not pickled.is_over:
+            self.queue.appendleft(pickled)
+        return batch
+
+    def _received(self, gate: InputGate, data: Data) -> tuple[int, bytes]:
+        """The codec and the payload of an element that starts in this buffer."""
+        payload = data.payload
+        if data.more:
+            parts = [payload]
+            while data.more:
+                data = self.queue.popleft()
+                parts.append(data.payload)
+            payload = b"".join(parts)
+        gate.bytes_in += len(payload)
+        if not data.priority:
+            gate.consumed(self)
+        return data.codec, decompress(payload) if data.compressed else payload
 
 
 class InputGate:
@@ -163,7 +216,7 @@ class InputGate:
         channels: list[InputChannel],
         codec: ElementCodec,
         credit: CreditReceiver,
-        grant: Callable[[RemoteInputChannel, int, int], None],
+        grant: Callable[[InputChannel, int, int], None],
         input_index: int = 0,
         edge: tuple[str, str] = ("", "0"),
         overtakable: bool = False,
@@ -180,10 +233,9 @@ class InputGate:
             self._announced += channel.announced  # a local producer may have created it before
             channel.announced = self._announced
         self._channels = channels
-        self._remote: dict[int, RemoteInputChannel] = {
-            c.channel_id: c for c in channels if isinstance(c, RemoteInputChannel)
-        }
-        self._codec = codec
+        self._credited: dict[int, InputChannel] = {c.channel_id: c for c in channels if c.uses_credit}
+        self.codec = codec
+        """For channels that receive encoded elements."""
         self._credit = credit
         self._grant = grant
         self._debloater = debloater
@@ -212,7 +264,7 @@ class InputGate:
     @property
     def capacity(self) -> int:
         """The number of buffers and batches that fit."""
-        return self._credit.capacity + LocalInputChannel.CAPACITY * (len(self._channels) - len(self._remote))
+        return self._credit.capacity + sum(channel.capacity for channel in self._channels)
 
     @property
     def all_ended(self) -> bool:
@@ -240,9 +292,13 @@ class InputGate:
         if data.more:
             # A batch that is larger than the channel's credit must be received completely: its fragments do not wait
             # for the task.
-            self._send(self._credit.consumed(channel.channel_id))
+            self.consumed(channel)
 
-    def announced(self, channel: RemoteInputChannel, backlog: int, pressing: int) -> None:
+    def consumed(self, channel: InputChannel) -> None:
+        """A buffer of the channel was taken: grants the credit for another one."""
+        self._send(self._credit.consumed(channel.channel_id))
+
+    def announced(self, channel: InputChannel, backlog: int, pressing: int) -> None:
         """A sender reported its backlog, and the checkpoint of an urgent barrier in it."""
         if pressing:
             channel.pressing.add(pressing)
@@ -262,7 +318,7 @@ class InputGate:
 
     def record(self, channel: InputChannel, checkpoint_id: int, begun: Batch | None) -> Recording:
         """Records the channel up to the checkpoint's barrier: what is `begun`, what is queued, and what arrives."""
-        recording = Recording(checkpoint_id, self._codec)
+        recording = Recording(checkpoint_id, self.codec)
         for item in [*([] if begun is None else [begun]), *channel.queue]:
             recording.add(item)
         channel.recording = None if recording.is_complete else recording
@@ -287,64 +343,29 @@ class InputGate:
             channel = channels[(self._turn + offset) % count]
             if channel.blocked or not channel.queue or (pressed and (self.overtakable or not channel.pressing)):
                 continue
-            if isinstance(channel, RemoteInputChannel):
-                if not channel.has_element or (like is not None and not _is_alike(like, channel.queue[0])):
-                    continue
+            element = channel.take(self, like)
+            if element is not None:
                 self._turn = (self._turn + offset + 1) % count
-                return channel, self._take(channel)
-            if like is not None and type(channel.queue[0]) is not type(like):
-                continue
-            self._turn = (self._turn + offset + 1) % count
-            return channel, channel.queue.popleft()
+                return channel, element
         return None
 
     def end(self, channel: InputChannel) -> None:
         """The channel's end of input was taken."""
         channel.ended = channel.has_all = True
         self._open -= 1
-        if channel.channel_id in self._remote:
+        if channel.uses_credit:
             self._send(self._credit.closed(channel.channel_id))
-
-    def _take(self, channel: RemoteInputChannel) -> Element:
-        first: Data | PickledRows = channel.queue.popleft()
-        if isinstance(first, PickledRows):
-            return self._next_of(channel, first)
-        codec, payload = self._received(channel, first)
-        if codec in PICKLED:
-            return self._next_of(channel, PickledRows(codec, payload))
-        return self._codec.decode(codec, payload)
-
-    def _next_of(self, channel: RemoteInputChannel, pickled: PickledRows) -> RowBatch:
-        batch = pickled.next()
-        if not pickled.is_over:
-            channel.queue.appendleft(pickled)
-        return batch
-
-    def _received(self, channel: RemoteInputChannel, data: Data) -> tuple[int, bytes]:
-        """The codec and the payload of an element that starts in this buffer."""
-        payload = data.payload
-        if data.more:
-            parts = [payload]
-            while data.more:
-                data = channel.queue.popleft()
-                parts.append(data.payload)
-            payload = b"".join(parts)
-        self.bytes_in += len(payload)
-        if not data.priority:
-            self._send(self._credit.consumed(channel.channel_id))
-        return data.codec, decompress(payload) if data.compressed else payload
 
     def _allow(self, allowance: Allowance) -> None:
         self._limit = allowance.rows
         for channel in self._channels:
-            if isinstance(channel, LocalInputChannel):
-                channel.limit = allowance.rows
-        grants = dict(self._credit.resize(allowance.floating))
-        self._send([(number, grants.get(number, 0)) for number, channel in self._remote.items() if not channel.has_all])
+            channel.limit_to(allowance.rows)
+        grants, credited = dict(self._credit.resize(allowance.floating)), self._credited.items()
+        self._send([(number, grants.get(number, 0)) for number, channel in credited if not channel.has_all])
 
     def _send(self, grants: Iterable[tuple[int, int]]) -> None:
         for channel_id, buffers in grants:
-            self._grant(self._remote[channel_id], buffers, self._limit)
+            self._grant(self._credited[channel_id], buffers, self._limit)
 
 
 def _is_alike(batch: Batch, data: Data | PickledRows) -> bool:

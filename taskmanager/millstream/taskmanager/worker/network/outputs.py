@@ -13,7 +13,7 @@ one buffer holds. The same applies to rows whose encoding depends on all that sh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from millstream.taskmanager.worker.network.codecs import ElementCodec, compress
 from millstream.taskmanager.worker.network.credit import CreditSender
 from millstream.taskmanager.worker.network.frames import Backlog, Data, Frame
 from millstream.taskmanager.worker.network.inputs import LocalInputChannel
+from millstream.taskmanager.worker.network.output_channel import OutputChannel
 from millstream.taskmanager.worker.network.overtaking import Passage, overtake
 from millstream.taskmanager.worker.network.signals import is_signal
 from millstream.taskmanager.worker.partitioning import Router
@@ -44,35 +45,14 @@ BUFFERS_PER_CHANNEL = 2
 _PARTS = 16  # of a buffer, encoded at once, so that small batches are not encoded one by one
 
 
-class OutputChannel:
-    """The channel to one consumer."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @property
-    def limit(self) -> int:
-        """The most rows of a batch that the consumer wants for now; 0: unlimited."""
-        raise NotImplementedError
-
-    def emit(self, batch: Batch) -> None:
-        """Takes a batch; never blocks."""
-        raise NotImplementedError
-
-    def signal(self, signal: Signal) -> None:
-        """Takes a signal, behind everything emitted before it."""
-        raise NotImplementedError
-
-
 class LocalOutputChannel(OutputChannel):
     """Passes elements to a task of the same worker by reference."""
 
     __slots__ = ("target",)
+    by_reference = True
 
     def __init__(self, name: str, target: LocalInputChannel) -> None:
-        super().__init__(name)
+        super().__init__(target.channel_id, name, target.queue)
         self.target = target
 
     @property
@@ -87,6 +67,16 @@ class LocalOutputChannel(OutputChannel):
     def signal(self, signal: Signal) -> None:
         """Delivers the signal behind the batches."""
         self.target.put(signal)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the consumer's queue is full, of elements or of rows."""
+        target = self.target
+        if len(target.queue) >= target.CAPACITY:
+            return True
+        if not target.limit:
+            return False
+        return sum(len(e) for e in target.queue if not isinstance(e, Signal)) >= target.limit * target.PLACES
 
 
 class Written:
@@ -133,25 +123,24 @@ class RemoteOutputChannel(OutputChannel):
         "_send",
         "_sequence",
         "_start",
+        "_waiting_since",
         "_written",
         "bytes_out",
-        "channel_id",
         "credit",
         "peer",
-        "queue",
-        "waiting_since",
     )  # fmt: skip
+    is_buffered = True
+    queue: deque[Data]
+    bytes_out: int
 
     def __init__(
         self, channel_id: ChannelId, name: str, peer: str, codec: ElementCodec, segment: int, compressed: bool,
         send: Callable[[str, Frame], None], limit: int = 0,
     ) -> None:  # fmt: skip
-        super().__init__(name)
-        self.channel_id = channel_id
+        super().__init__(channel_id, name, deque[Data]())
         self.peer = peer
         self.credit = CreditSender()
-        self.queue: deque[Data] = deque()
-        self.waiting_since: float | None = None
+        self._waiting_since: float | None = None
         self.bytes_out = 0
         self._codec = codec
         self._segment = segment
@@ -170,6 +159,11 @@ class RemoteOutputChannel(OutputChannel):
     def buffers_out(self) -> int:
         """The number of buffers sent."""
         return self._sequence
+
+    @property
+    def unused_credit(self) -> int:
+        """The credit that the consumer has granted."""
+        return self.credit.credit
 
     @property
     def limit(self) -> int:
@@ -204,18 +198,23 @@ class RemoteOutputChannel(OutputChannel):
         self._encode(signal)
         self.pump()
 
-    def barrier(self, barrier: Barrier) -> Data:
-        """Sends a barrier; returns its frame, which stays queued without credit."""
+    def barrier(self, barrier: Barrier, consumer: int, overtakable: bool) -> Passage | None:
+        """Sends a barrier, which stays queued without credit.
+
+        Where it keeps its queue position, the consumer is notified of an urgent one: see `InputGate.is_pressed`.
+        """
         self.flush()
         self._encode(barrier)
         frame = self.queue[-1]
         self.pump()
-        return frame
-
-    def press(self, checkpoint_id: int) -> None:
-        """Notifies the consumer of an urgent barrier that keeps its queue position: see `InputGate.is_pressed`."""
-        if self.queue:
-            self._send(self.peer, Backlog(self.channel_id, self._backlog(), checkpoint_id))
+        if overtakable:
+            passage = Passage(self, consumer, frame)
+            if barrier.unaligned:
+                passage.hurry(barrier)
+            return passage
+        if barrier.may_overtake and self.queue:
+            self._send(self.peer, Backlog(self.channel_id, self._backlog(), barrier.checkpoint_id))
+        return None
 
     def hurry(self, frame: Data, barrier: Barrier) -> list[Data]:
         """Lets a queued barrier overtake the buffers ahead of it; returns those."""
@@ -231,13 +230,33 @@ class RemoteOutputChannel(OutputChannel):
         return bool(self._gathered or self._written.parts)
 
     @property
+    def is_drained(self) -> bool:
+        """Whether all buffers and rows were sent."""
+        return not (self.queue or self.has_gathered)
+
+    @property
     def is_full(self) -> bool:
         """Whether the consumer has requested small batches, and one already waits behind a buffer."""
         return bool(self._limit and self.queue and self._rows >= self._limit)
 
+    def flush_due(self, now: float, timeout: float) -> float | None:
+        """Flushes the buffered rows after the timeout, unless buffers before them wait for credit."""
+        if not (self._gathered or self._written.parts):
+            return None
+        if self.queue:
+            self._waiting_since = None  # more rows may join them meanwhile
+            return None
+        if self._waiting_since is None:
+            self._waiting_since = now
+        due = self._waiting_since + timeout
+        if due > now:
+            return due
+        self.flush()
+        return None
+
     def flush(self) -> None:
         """Encodes the buffered rows."""
-        self.waiting_since = None
+        self._waiting_since = None
         if self.has_gathered:
             if self._may_write:
                 self._write()
@@ -325,7 +344,7 @@ class RemoteOutputChannel(OutputChannel):
             return False
         codec, payload = self._written.take()
         self._enqueue(codec, payload)
-        self.waiting_since = None
+        self._waiting_since = None
         return True
 
     def _encode_rows(self, most: int) -> None:
@@ -333,7 +352,7 @@ class RemoteOutputChannel(OutputChannel):
         self._end_written()
         batch = self._cut(most)
         self._learn(self._encode(batch), len(batch))
-        self.waiting_since = None
+        self._waiting_since = None
 
     def _cut(self, most: int) -> Batch:
         """Removes the first buffered rows, at most `most`."""
@@ -385,8 +404,8 @@ class ResultPartition:
         """The operator that emits these records, and the name of the edge."""
         self._router = router
         self._channels = channels
-        self._remote = [c for c in channels if isinstance(c, RemoteOutputChannel)]
-        self._local = [c.target for c in channels if isinstance(c, LocalOutputChannel)]
+        self._buffered = [c for c in channels if c.is_buffered]
+        self._unbuffered = [c for c in channels if not c.is_buffered]
         self._timeout = buffer_timeout
         self._shared = shared_buffers
         self._overtakable = overtakable
@@ -397,39 +416,39 @@ class ResultPartition:
         self._marked = -1  # the channel of the last latency marker
 
     @property
-    def remote_channels(self) -> list[RemoteOutputChannel]:
-        """The channels to other workers."""
-        return self._remote
+    def channels(self) -> Sequence[OutputChannel]:
+        """The channels in the order of the deployment."""
+        return self._channels
 
     @property
-    def has_local_channels(self) -> bool:
-        """Whether records are passed to tasks of the same worker by reference: those may change them."""
-        return bool(self._local)
+    def passes_references(self) -> bool:
+        """Whether some consumers receive the records themselves: those may change them."""
+        return any(channel.by_reference for channel in self._channels)
 
     @property
     def bytes_out(self) -> int:
         """The number of encoded bytes."""
-        return sum(c.bytes_out for c in self._remote)
+        return sum(c.bytes_out for c in self._channels)
 
     @property
     def buffers_out(self) -> int:
-        """The number of buffers sent to other workers."""
-        return sum(c.buffers_out for c in self._remote)
+        """The number of buffers sent."""
+        return sum(c.buffers_out for c in self._channels)
 
     @property
     def queued(self) -> int:
-        """The number of buffers that wait for credit."""
-        return sum(len(c.queue) for c in self._remote)
+        """The number of buffers that are to be sent."""
+        return sum(len(c.queue) for c in self._buffered)
 
     @property
     def capacity(self) -> int:
         """How many buffers may be queued before the task is backpressured."""
-        return BUFFERS_PER_CHANNEL * len(self._remote) + self._shared if self._remote else 0
+        return BUFFERS_PER_CHANNEL * len(self._buffered) + self._shared if self._buffered else 0
 
     @property
     def credit(self) -> int:
         """The unused credit of all consumers."""
-        return sum(c.credit.credit for c in self._remote)
+        return sum(c.unused_credit for c in self._channels)
 
     def emit(self, batch: Batch) -> None:
         """Distributes a batch to the channels."""
@@ -451,22 +470,12 @@ class ResultPartition:
     def barrier(self, barrier: Barrier) -> list[Passage]:
         """Emits a barrier to every consumer, behind the records emitted before it or, if unaligned, ahead of them.
 
-        Returns its passages through the remote channels, if it overtakes records or may do so later. Inside of a worker
+        Returns its passages through the channels in which it overtakes records or may do so later. Inside of a worker
         it overtakes nothing: the consumer is notified of it, and finds the records in its own queue.
         """
-        passages: list[Passage] = []
-        may_overtake = self._overtakable and barrier.may_overtake
-        for index, channel in enumerate(self._channels):
-            if may_overtake and isinstance(channel, RemoteOutputChannel):
-                passage = Passage(channel, index, channel.barrier(barrier))
-                passages.append(passage)
-                if barrier.unaligned:
-                    passage.hurry(barrier)
-            else:
-                channel.signal(barrier)
-                if barrier.may_overtake and isinstance(channel, RemoteOutputChannel):
-                    channel.press(barrier.checkpoint_id)
-        return passages
+        overtakable = self._overtakable and barrier.may_overtake
+        passages = [channel.barrier(barrier, number, overtakable) for number, channel in enumerate(self._channels)]
+        return [passage for passage in passages if passage is not None]
 
     def signal(self, signal: EndOfInput | StreamSignal) -> None:
         """Emits a signal to every consumer, behind the records emitted before it. Barriers are emitted by `barrier`."""
@@ -481,11 +490,11 @@ class ResultPartition:
 
     def has_room(self) -> bool:
         """Whether the task may emit more."""
-        for target in self._local:
-            if not target.has_room:
+        for channel in self._unbuffered:
+            if channel.is_full:
                 return False
         over = 0
-        for channel in self._remote:
+        for channel in self._buffered:
             queued = len(channel.queue)
             if queued and channel.is_full:
                 return False
@@ -495,25 +504,16 @@ class ResultPartition:
 
     def is_drained(self) -> bool:
         """Whether everything was sent to its consumers."""
-        return not any(c.queue or c.has_gathered for c in self._remote)
+        return all(channel.is_drained for channel in self._channels)
 
     def flush_due(self, now: float) -> float | None:
         """Flushes the channels whose buffer timeout has expired; returns when to call this again, or None."""
         timeout = self._timeout
+        if timeout < 0:
+            return None
         next_due: float | None = None
-        for channel in self._remote:
-            if not channel.has_gathered:
-                continue
-            if timeout < 0:
-                continue
-            if channel.queue:
-                channel.waiting_since = None  # it waits for credit anyway: more rows may join it
-                continue
-            if channel.waiting_since is None:
-                channel.waiting_since = now
-            due = channel.waiting_since + timeout
-            if due <= now:
-                channel.flush()
-            elif next_due is None or due < next_due:
+        for channel in self._buffered:
+            due = channel.flush_due(now, timeout)
+            if due is not None and (next_due is None or due < next_due):
                 next_due = due
         return next_due

@@ -9,16 +9,14 @@ duplicated.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.network.frames import Data
-
-if TYPE_CHECKING:
-    from millstream.taskmanager.worker.network.outputs import RemoteOutputChannel
 
 _OVERTAKABLE = (
     plan.HashPartitioner, plan.RebalancePartitioner, plan.ShufflePartitioner, plan.GlobalPartitioner,
@@ -49,10 +47,21 @@ def overtake(queue: deque[Data], frame: Data, in_batch: bool) -> list[Data]:
     return passed
 
 
+class OvertakableChannel(Protocol):
+    """A channel in which a queued barrier can overtake buffers."""
+
+    @property
+    def queue(self) -> Iterable[Data]:
+        """The buffers that are to be sent."""
+
+    def hurry(self, frame: Data, barrier: Barrier) -> list[Data]:
+        """Lets a queued barrier overtake the buffers ahead of it; returns those."""
+
+
 class Passage(Struct):
     """The passage of one barrier through one channel: queued as `frame`, or sent; with the buffers it overtook."""
 
-    channel: RemoteOutputChannel
+    channel: OvertakableChannel
     consumer: int
     frame: Data
     overtaken: list[Data] = field(default_factory=list)

@@ -1,8 +1,4 @@
-"""Operators on two connected streams: `process` takes the batches of the first one, `process2` those of the second.
-
-The task delivers whole batches, alternating between its inputs; between the two streams there is no other order. If
-both streams are keyed, the key of each record is set before the user function is called for it.
-"""
+"""Operators on two connected streams: `process` takes the batches of the first one, `process2` those of the second."""
 
 from __future__ import annotations
 
@@ -16,28 +12,25 @@ from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
 from millstream.core.overriding import override
 from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf
+from millstream.taskmanager.worker.operators.base import KeyOf
 from millstream.taskmanager.worker.operators.functional import results_of, timed_results
+from millstream.taskmanager.worker.operators.multiple_input import MultipleInputOperator
 from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.operators.record_context import KeyedRecordContext, RecordContext, TimerContext
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.timing import TimingOperator
-from millstream.taskmanager.worker.partitioning import key_function
 
 Gathered: TypeAlias = "tuple[list[Any], array[int] | None]"
 TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec | IntervalJoinSpec
 
 
-class TwoInputOperator(FunctionOperator):
+class TwoInputOperator(MultipleInputOperator):
     """Base of operators with a second input, which may be of another type than the first."""
 
     def __init__(self, setup: OperatorSetup, spec: TwoInputSpec) -> None:
-        super().__init__(setup, spec.function)
-        keys = spec.keys
-        self.keyed_state = None if keys is None else setup.keyed_state(keys.key_type)
-        self._first_key: KeyOf | None = None if keys is None else key_function(keys.first)
-        self._second_key: KeyOf | None = None if keys is None or keys.second is None else key_function(keys.second)
+        super().__init__(setup, spec.function, spec.keys)
+        self._first_key, self._second_key = self.key_functions
 
     @override
     def receivers(self) -> Sequence[Emit]:
@@ -49,19 +42,7 @@ class TwoInputOperator(FunctionOperator):
 
     def second_rows_of(self, batch: Batch) -> list[Any]:
         """The records of a batch of the second input as Python objects."""
-        return batch.records(self.input_types[1])
-
-    def entering(self, records: Iterator[Any], key_of: KeyOf | None) -> Iterator[Any]:
-        """Iterates over the records; the key of each is set before it is returned."""
-        if self.keyed_state is None or key_of is None:
-            return records
-        return _entering(records, key_of, self.keyed_state.set_current_key)
-
-
-def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None]) -> Iterator[Any]:
-    for record in records:
-        enter(key_of(record))
-        yield record
+        return self.records_of(1, batch)
 
 
 class _GatheringOperator(TwoInputOperator):

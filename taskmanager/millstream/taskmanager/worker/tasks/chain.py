@@ -149,14 +149,15 @@ class OperatorChain:
 class ChainBuilder:
     """Builds the chain of one task, which ends at `outputs`; those marked `remote` only encode their records.
 
-    `edges` are the edges of the outputs, whose partitioners route the records.
+    `input_types` are those that are known of the inputs of its head. `edges` are the edges of the outputs, whose
+    partitioners route the records.
     """
 
     def __init__(
         self,
         services: TaskServices,
         outputs: Sequence[Output],
-        input_types: Sequence[TypeInformation],
+        input_types: Mapping[int, TypeInformation],
         remote: Collection[int] = (),
         object_reuse: bool = False,
         edges: Sequence[plan.EdgeSpec] = (),
@@ -165,7 +166,7 @@ class ChainBuilder:
         self._services = services
         self._latencies = latencies
         self._outputs = outputs
-        self._task_types = (*input_types, PICKLED, PICKLED)  # what is not declared may be of any type
+        self._task_types = input_types
         self._remote = remote
         self._object_reuse = object_reuse
         self._keeps_times = Configuration(services.options).get(UNALIGNED)
@@ -212,7 +213,10 @@ class ChainBuilder:
         )  # fmt: skip
 
     def _input_types(self, chain: plan.Chain) -> list[tuple[TypeInformation, ...]]:
-        types = [self._task_types[: chained.spec.inputs] for chained in chain.operators]
+        types = [
+            tuple([self._task_types.get(number, PICKLED) for number in range(chained.spec.inputs)])
+            for chained in chain.operators
+        ]
         for chained in chain.operators:
             for output in chained.outputs:
                 if output.operator is not None:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from millstream.core.clock import Clock
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages import deployment as msg
 from millstream.core.messages.sources import Custom, ReaderEvent, Registered, SplitRequest, WatermarkReport
 from millstream.core.pickling import load_program
 from millstream.core.records.batches import Signal
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import TypeInformation
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.options.execution import (
     EXECUTION_BATCH_MAX_COLUMN_ROWS,
@@ -47,12 +48,8 @@ from millstream.taskmanager.worker.network.data_plane import DataPlane
 from millstream.taskmanager.worker.network.debloating import Debloater
 from millstream.taskmanager.worker.network.frames import Credit
 from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate, RemoteInputChannel
-from millstream.taskmanager.worker.network.outputs import (
-    LocalOutputChannel,
-    OutputChannel,
-    RemoteOutputChannel,
-    ResultPartition,
-)
+from millstream.taskmanager.worker.network.output_channel import OutputChannel
+from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
 from millstream.taskmanager.worker.network.overtaking import is_overtakable
 from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.operators.setup import TaskServices
@@ -130,6 +127,8 @@ class TaskFactory:
     def build(self, task: Task) -> None:
         """Creates the task's channels, state and operators. User code is loaded here for the first time."""
         deployment = task.deployment
+        exchanges = {gate.exchange for gate in deployment.inputs} | {output.exchange for output in deployment.outputs}
+        assert exchanges <= {Exchange.PIPELINED}, "a job with blocking edges is refused when it is submitted"
         task.gates += [self._gate(gate, len(deployment.inputs)) for gate in deployment.inputs]
         edges = [_leaving(output) for output in deployment.outputs]
         task.partitions += [self._partition(task, *leaving) for leaving in zip(deployment.outputs, edges, strict=True)]
@@ -142,8 +141,8 @@ class TaskFactory:
         builder = ChainBuilder(
             self._services(task, restored),
             task.partitions,
-            (types.get(0, PICKLED), types.get(1, PICKLED)),
-            [index for index, partition in enumerate(task.partitions) if not partition.has_local_channels],
+            types,
+            [index for index, partition in enumerate(task.partitions) if not partition.passes_references],
             self._object_reuse,
             edges,
             Latencies.of(self._configuration, deployment.subtask, self._clock),
@@ -184,13 +183,14 @@ class TaskFactory:
     def _gate(self, gate: msg.InputGate, gates: int) -> InputGate:
         spec = _spec(gate.spec)
         channels: list[InputChannel] = []
+        remote: list[RemoteInputChannel] = []
         for c in gate.channels:
             if c.producer_address == self._data_plane.address:
                 channels.append(self._channels.local(c.channel_id, c.producer_name))
             else:
-                channels.append(RemoteInputChannel(c.channel_id, c.producer_name, c.producer_address))
+                remote.append(RemoteInputChannel(c.channel_id, c.producer_name, c.producer_address))
+                channels.append(remote[-1])
             channels[-1].producer_subtask = c.producer_subtask
-        remote = [c for c in channels if isinstance(c, RemoteInputChannel)]
         exclusive = self._configuration.get(NETWORK_BUFFERS_PER_CHANNEL)
         floating = self._configuration.get(NETWORK_FLOATING_BUFFERS_PER_GATE)
         made = InputGate(
@@ -214,7 +214,7 @@ class TaskFactory:
             options.get(BUFFER_DEBLOAT_THRESHOLD_PERCENTAGES) / 100,
         )  # fmt: skip
 
-    def _grant(self, channel: RemoteInputChannel, buffers: int, rows: int) -> None:
+    def _grant(self, channel: InputChannel, buffers: int, rows: int) -> None:
         self._data_plane.send(channel.peer, Credit(channel.channel_id, buffers, rows))
 
     def _partition(self, task: Task, output: msg.ResultPartition, spec: plan.EdgeSpec) -> ResultPartition:
@@ -233,7 +233,7 @@ class TaskFactory:
             self._channels.add_output(remote)
             channels.append(remote)
         timeout = spec.buffer_timeout
-        local = [index for index, channel in enumerate(channels) if isinstance(channel, LocalOutputChannel)]
+        local = [index for index, channel in enumerate(channels) if channel.by_reference]
         seed = zlib.crc32(task.attempt_id.encode())
         return ResultPartition(
             make_router(spec, len(channels), task.deployment.subtask, seed, () if self._object_reuse else local),

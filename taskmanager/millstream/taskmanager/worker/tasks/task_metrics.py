@@ -101,13 +101,15 @@ class TaskFigures:
         task, groups = self._task, list[MetricGroup]()
         for at, (output, partition) in enumerate(zip(task.deployment.outputs, task.partitions, strict=False)):
             gauges: dict[str, Number] = {"outputQueueLength": partition.queued}
-            if partition.remote_channels:
+            if partition.capacity:
                 gauges["outputCredit"] = partition.credit
             sent = MeterReading(partition.records_out, rates[f"{at}.out"])
             counters, meters = {"numRecordsOut": sent.count}, {"numRecordsOutPerSecond": sent}
             groups.append(self._edge(output.edge, gauges, counters, meters))
         for entering, gate in zip(task.deployment.inputs, task.gates, strict=False):
-            groups.append(self._edge(entering.edge, {"inputQueueLength": gate.queued}, {}, {}))
+            watermark = task.steps.event_time.lowest(channel.channel_id for channel in gate.channels)
+            arrived: dict[str, Number] = {"inputQueueLength": gate.queued, "currentInputWatermark": watermark}
+            groups.append(self._edge(entering.edge, arrived, {}, {}))
         return groups
 
     def _edge(

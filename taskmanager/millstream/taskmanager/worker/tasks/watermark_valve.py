@@ -84,6 +84,11 @@ class WatermarkValve:
         self.is_idle = True
         return [WatermarkStatus(True)]
 
+    def lowest(self, channels: Iterable[Hashable]) -> int:
+        """The lowest watermark of some of the channels without the idle ones; without any, the clock."""
+        known = [found for channel in channels if (found := self._channels.get(channel)) is not None]
+        return min((found.timestamp for found in known if not found.is_idle), default=self.timestamp)
+
     def progress(self, describe: Callable[[Hashable, StreamTime], StreamTime]) -> EventTime:
         """Which channels hold the clock back; `describe` adds what is known elsewhere, such as the channel's name."""
         channels = self._channels

@@ -55,7 +55,7 @@ def in_order(setup: OperatorSetup, chained: ChainedOperator) -> Operator:
 
 
 class HeldInput(ForwardingOperator):
-    """Wraps an operator that has one or two inputs; its first inputs are held."""
+    """Wraps an operator that has inputs; its first inputs are held."""
 
     def __init__(self, setup: OperatorSetup, chained: ChainedOperator, keys: Sequence[KeyOf | None]) -> None:
         main = GatheredOutput(setup.output)
