@@ -42,6 +42,8 @@ class LedgerSink(TwoPhaseCommitSink[Transaction]):
     def commit(self, transaction: Transaction) -> None:
         if self._output.takes_checkpoints and self._world.mishap(_COMMIT_FAILS):
             raise OSError("the system that the sink writes to is away")
+        if not self._output.takes_checkpoints and transaction.status == "aborted":
+            raise OSError("a later attempt has aborted the transaction: this one is dead, and does not know")
         self.recover_and_commit(transaction)
 
     def recover_and_commit(self, transaction: Transaction) -> None:

@@ -242,7 +242,7 @@ def test_a_stream_that_cannot_emit_is_not_idle(rig: WorkerRig, where: str) -> No
     specs = [SourceSpec(source, strategy)] if where == "source" else [SourceSpec(source), TimestampsSpec(strategy)]
     task = rig.task(chain(*specs, outputs=1), outputs=[output])
     rig.deploy(task)
-    while channel.has_room:
+    while len(channel.queue) < channel.CAPACITY:
         rig.worker.turn()
     tick(rig, 30)
     statuses = [element for element in channel.queue if isinstance(element, WatermarkStatus)]
@@ -258,12 +258,12 @@ def test_silence_before_and_after_backpressure_counts_together(rig: WorkerRig) -
     rig.deploy(task)
     tick(rig, 4)
     fill = [RowBatch([n] * 2048) for n in range(1000)]
-    while channel.has_room:
+    while len(channel.queue) < channel.CAPACITY:
         channel.put(fill.pop())
     tick(rig, 10)
     assert not [element for element in channel.queue if isinstance(element, WatermarkStatus)]
     channel.queue.clear()
-    rig.turn_until(lambda: channel.has_room, turns=1)
+    rig.turn_until(lambda: len(channel.queue) < channel.CAPACITY, turns=1)
     for _ in range(12):
         tick(rig)
     assert [e for e in channel.queue if isinstance(e, WatermarkStatus)] == [WatermarkStatus(True)]

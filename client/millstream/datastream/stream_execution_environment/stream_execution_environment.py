@@ -656,8 +656,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     ) -> OperatorTransformation:
         """Adds an operator to the program; called by streams.
 
-        The operator has a `name`, one input (`input_`) and as many more as its `spec` has, and results of
-        `output_type`.
+        The operator has a `name`, one input (`input_`), as many in `more_inputs` as its `spec` has, and results
+        of `output_type`.
         """
         number = next(self.numbers)
         operator = OperatorTransformation(number, name, input_, spec, output_type, more_inputs=more_inputs)
