@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ledger import JobOutput, Ledger, Transaction
+from story import Violation
 from world import World
 
 from millstream.core.messages.deployment import TaskDeployment
@@ -26,6 +27,8 @@ class LedgerSink(TwoPhaseCommitSink[Transaction]):
         self._output: JobOutput = ledger.output(deployment.job_id)
         self._place = (deployment.vertex_id, deployment.subtask)
         self._attempt = deployment.attempt
+        self.violation: Violation | None = None
+        """Of a commit: its operator takes it for an outage, and would repeat the commit."""
 
     def begin_transaction(self) -> Transaction:
         return self._output.begin(self._place, self._attempt)
@@ -44,7 +47,11 @@ class LedgerSink(TwoPhaseCommitSink[Transaction]):
             raise OSError("the system that the sink writes to is away")
         if not self._output.takes_checkpoints and transaction.status == "aborted":
             raise OSError("a later attempt has aborted the transaction: this one is dead, and does not know")
-        self.recover_and_commit(transaction)
+        try:
+            self.recover_and_commit(transaction)
+        except Violation as violation:
+            self.violation = violation
+            raise
 
     def recover_and_commit(self, transaction: Transaction) -> None:
         self._ledger.commit(self._output.job_id, transaction)
@@ -68,8 +75,19 @@ class CommitCalls:
 
     is_stopped = False
 
-    def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
-        self.submit = later
+    def __init__(self, later: Callable[[Callable[[], None]], None], sink: LedgerSink) -> None:
+        self._later = later
+        self._sink = sink
+
+    def submit(self, call: Callable[[], None]) -> None:
+        """Runs it later. A violation ends the simulation."""
+
+        def run() -> None:
+            call()
+            if self._sink.violation is not None:
+                raise self._sink.violation
+
+        self._later(run)
 
     def stop(self) -> None:
         """A commit that runs may still have its effect."""
@@ -80,8 +98,11 @@ def sink_operator(
     later: Callable[[Callable[[], None]], None], post: Callable[[Any], None],
 ) -> CommittingSinkOperator:  # fmt: skip
     """As a task would build it, as far as such an operator makes use of that."""
+    sink = LedgerSink(world, ledger, deployment)
     services = SimpleNamespace(
-        failed_savepoints=deployment.failed_savepoints, clock=world.clock, serial_calls=lambda name: CommitCalls(later)
+        failed_savepoints=deployment.failed_savepoints,
+        clock=world.clock,
+        serial_calls=lambda name: CommitCalls(later, sink),
     )
     setup: Any = SimpleNamespace(
         name=deployment.task_name,
@@ -94,4 +115,4 @@ def sink_operator(
         services=services,
         post=post,
     )
-    return CommittingSinkOperator(setup, LedgerSink(world, ledger, deployment))
+    return CommittingSinkOperator(setup, sink)
