@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import TYPE_CHECKING
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.keys.key_groups import LOWEST_MAX_PARALLELISM
@@ -14,13 +15,15 @@ from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, StateDeclaration
 from millstream.taskmanager.worker.state.column_table import RowLayout
 from millstream.taskmanager.worker.state.expiring import Expiry
-from millstream.taskmanager.worker.state.heap.columns.table import HeapColumnTable
 from millstream.taskmanager.worker.state.heap.table import HeapTable
 from millstream.taskmanager.worker.state.heap.timers import HeapTimers
 from millstream.taskmanager.worker.state.heap.values import HeapReducingState, HeapValueState
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.keyed_tables import KeyedTables
 from millstream.taskmanager.worker.state.table_states import state_object
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.state.heap.columns.table import HeapColumnTable
 
 
 class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
@@ -46,6 +49,8 @@ class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
     def new_column_table(
         self, declaration: StateDeclaration, layout: RowLayout, expiry: Expiry | None
     ) -> HeapColumnTable:
+        from millstream.taskmanager.worker.state.heap.columns.table import HeapColumnTable  # it loads NumPy
+
         return HeapColumnTable(declaration, layout, self._index, expiry, self._incremental)
 
     def new_timers(self, declaration: StateDeclaration) -> HeapTimers:
