@@ -63,6 +63,11 @@ class GroupColumn:
         return groups
 
 
+def picked(items: list[Any], numbers: list[int]) -> list[Any]:
+    """The items of these numbers, which are anywhere in memory: in half the time of a loop."""
+    return list(itemgetter(*numbers)(items)) if len(numbers) > 1 else [items[number] for number in numbers]
+
+
 def released_in_steps(items: list[Any]) -> None:
     """Empties a list: half a million items at once would hold the interpreter lock for 40 ms."""
     while items:
@@ -118,10 +123,10 @@ class HeapCapture:
 
     def _table(self, numbers: npt.NDArray[np.uint32]) -> pa.Table:
         entries, values, chosen = self._entries, self._values, numbers.tolist()
-        keys, namespaces = [entries[number] for number in chosen], None
+        keys, namespaces = picked(entries, chosen), None
         if self.declaration.namespaced:
             keys, namespaces = list(map(itemgetter(0), keys)), list(map(itemgetter(1), keys))
-        rows = StateRows([values[number] for number in chosen], keys, namespaces, self._found[numbers])
+        rows = StateRows(picked(values, chosen), keys, namespaces, self._found[numbers])
         if self._drop_expired_at is not None:
             rows = _unexpired(rows, self.declaration.kind, self._drop_expired_at)
         return keyed_table(self.declaration, rows, self._index.max_parallelism)

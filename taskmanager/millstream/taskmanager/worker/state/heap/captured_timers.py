@@ -11,7 +11,7 @@ from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration, Work
 from millstream.taskmanager.worker.state.capturing.key_group_order import KeyGroupOrder
 from millstream.taskmanager.worker.state.capturing.owned_groups import check_owned
-from millstream.taskmanager.worker.state.heap.captured import key_groups_of, released_in_steps
+from millstream.taskmanager.worker.state.heap.captured import key_groups_of, picked, released_in_steps
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.timers import TimeDomain
 
@@ -120,7 +120,7 @@ class _FlatTimers:
         import numpy as np
 
         domains = [self._domains[n] for n in np.searchsorted(self._ends, numbers, side="right").tolist()]
-        keys, namespaces = [self._entries[number] for number in numbers.tolist()], None
+        keys, namespaces = picked(self._entries, numbers.tolist()), None
         if self._namespaced:
             keys, namespaces = list(map(itemgetter(0), keys)), list(map(itemgetter(1), keys))
         times = list(zip(self._times[numbers].tolist(), domains, strict=True))
