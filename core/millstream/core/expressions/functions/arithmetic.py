@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from millstream.core.expressions.functions.function import (
-    Function,
+    KernelFunction,
     Signature,
     TypeMismatchError,
     any_null,
@@ -24,10 +24,9 @@ from millstream.core.records import schema as s
 _MOMENTS = (s.TimestampType, s.LocalZonedTimestampType)
 
 
-class _Arithmetic(Function):
+class _Arithmetic(KernelFunction):
     """Of two numbers, in the type that they have in common."""
 
-    kernel: ClassVar[str]
     _takes: ClassVar[str] = "numbers; a decimal and a float are none of one kind"
 
     @override
@@ -47,11 +46,10 @@ class _Arithmetic(Function):
     @override
     def evaluate(self, arguments: Sequence[Any]) -> Any:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         if pa.types.is_decimal(arguments[0].type):
             return self.of_decimals(arguments)
-        return getattr(pc, self.kernel)(*arguments)
+        return super().evaluate(arguments)
 
     def of_decimals(self, arguments: Sequence[Any]) -> Any:
         """Computes with more digits, and fails where the result has more than fit."""

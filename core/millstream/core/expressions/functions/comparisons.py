@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from millstream.core.expressions.functions.function import (
     Function,
+    KernelFunction,
     Signature,
     TypeMismatchError,
     any_null,
@@ -19,19 +20,11 @@ from millstream.core.overriding import override
 from millstream.core.records.schema import ArrayOf, LogicalType
 
 
-class _Comparison(Function):
-    kernel: ClassVar[str]
-
+class _Comparison(KernelFunction):
     @override
     def signature(self, arguments: Sequence[Expression]) -> Signature:
         common = _compared([type_of(argument) for argument in arguments])
         return Signature((common, common), BOOLEAN.with_nullable(any_null(arguments)))
-
-    @override
-    def evaluate(self, arguments: Sequence[Any]) -> Any:
-        import pyarrow.compute as pc
-
-        return getattr(pc, self.kernel)(*arguments)
 
 
 def _compared(types: Sequence[LogicalType]) -> LogicalType:

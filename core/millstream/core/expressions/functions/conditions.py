@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from millstream.core.expressions.functions.function import (
     Function,
+    KernelFunction,
     Signature,
     TypeMismatchError,
     any_null,
@@ -27,18 +28,10 @@ def _conditions(arguments: Sequence[Expression]) -> tuple[LogicalType, ...]:
     return tuple([BOOLEAN for _ in arguments])
 
 
-class _Logic(Function):
-    kernel: ClassVar[str]
-
+class _Logic(KernelFunction):
     @override
     def signature(self, arguments: Sequence[Expression]) -> Signature:
         return Signature(_conditions(arguments), BOOLEAN.with_nullable(any_null(arguments)))
-
-    @override
-    def evaluate(self, arguments: Sequence[Any]) -> Any:
-        import pyarrow.compute as pc
-
-        return getattr(pc, self.kernel)(*arguments)
 
 
 class And(_Logic):
@@ -73,18 +66,10 @@ class Not(_Logic):
     name, symbol, kernel = "not", "~", "invert"
 
 
-class _NullTest(Function):
-    kernel: ClassVar[str]
-
+class _NullTest(KernelFunction):
     @override
     def signature(self, arguments: Sequence[Expression]) -> Signature:
         return Signature((type_of(arguments[0]),), BOOLEAN.not_null())
-
-    @override
-    def evaluate(self, arguments: Sequence[Any]) -> Any:
-        import pyarrow.compute as pc
-
-        return getattr(pc, self.kernel)(arguments[0])
 
 
 class IsNull(_NullTest):

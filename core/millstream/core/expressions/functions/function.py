@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from millstream.core.expressions.errors import ExpressionError
+from millstream.core.overriding import override
 from millstream.core.records.schema import LogicalType, summary_string
 
 if TYPE_CHECKING:
@@ -52,6 +53,18 @@ class Function(ABC):
         Called if it is conditional, where evaluating that argument for all rows has failed.
         """
         raise NotImplementedError
+
+
+class KernelFunction(Function):
+    """A function that is one of Arrow's kernels."""
+
+    kernel: ClassVar[str]
+
+    @override
+    def evaluate(self, arguments: Sequence[Any]) -> Any:
+        import pyarrow.compute as pc
+
+        return getattr(pc, self.kernel)(*arguments)
 
 
 def type_of(expression: Expression) -> LogicalType:
